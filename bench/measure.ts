@@ -1,0 +1,55 @@
+/** What the benchmarks share: interleaved rounds, medians, ratios. */
+
+/** A ratio of two medians from interleaved rounds; smaller is better. */
+export interface Measured {
+  readonly what: string;
+  readonly ratio: number;
+  /** the ratio to stay under */
+  readonly goal?: number;
+  /** medians and spread, for people */
+  readonly detail: string;
+}
+
+export interface Contest {
+  readonly what: string;
+  readonly goal?: number;
+  /** measured, and what it is measured against; each returns milliseconds */
+  readonly ours: () => number | Promise<number>;
+  readonly floor: () => number | Promise<number>;
+  readonly rounds: number;
+}
+
+/** Runs both sides in turn `rounds` times, after one round to warm up, and compares their medians. */
+export async function compare({ what, goal, ours, floor, rounds }: Contest): Promise<Measured> {
+  const left: number[] = [];
+  const right: number[] = [];
+  await floor();
+  await ours();
+  for (let round = 0; round < rounds; round++) {
+    right.push(await floor());
+    left.push(await ours());
+  }
+  const ratio = median(left) / median(right);
+  return {
+    what,
+    ratio,
+    ...(goal !== undefined && { goal }),
+    detail: `${spread(left)} against ${spread(right)}`,
+  };
+}
+
+/** Milliseconds that `work` takes. */
+export function time(work: () => unknown): number {
+  const begun = performance.now();
+  work();
+  return performance.now() - begun;
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+function spread(numbers: readonly number[]): string {
+  return `${median(numbers).toFixed(1)} ms (${Math.min(...numbers).toFixed(1)}-${Math.max(...numbers).toFixed(1)})`;
+}

@@ -1,0 +1,32 @@
+/** `npm run bench [-- NAME]`: runs the measurements and prints a table and, as the last line, JSON. */
+import { readdir } from 'node:fs/promises';
+import type { Measured } from './measure.ts';
+
+const HELPERS = new Set(['run.ts', 'measure.ts']);
+const wanted = process.argv[2];
+const files = (await readdir(import.meta.dirname))
+  .filter((name) => name.endsWith('.ts') && !HELPERS.has(name))
+  .sort();
+const names = files
+  .map((name) => name.slice(0, -3))
+  .filter((name) => wanted === undefined || name === wanted);
+if (names.length === 0) {
+  process.stderr.write(
+    `no benchmark '${wanted}'; there are ${files.map((name) => name.slice(0, -3)).join(', ')}\n`,
+  );
+  process.exit(64);
+}
+
+const all: Record<string, readonly Measured[]> = {};
+for (const name of names) {
+  const { measure } = (await import(`./${name}.ts`)) as { measure: () => Promise<readonly Measured[]> };
+  const rows = await measure();
+  all[name] = rows;
+  for (const { what, ratio, goal, detail } of rows) {
+    const verdict = goal === undefined ? '' : ratio <= goal ? `<= ${goal}` : `OVER ${goal}`;
+    process.stdout.write(
+      `${name.padEnd(10)} ${what.padEnd(52)} ${ratio.toFixed(2).padStart(8)} ${verdict.padEnd(10)} ${detail}\n`,
+    );
+  }
+}
+process.stdout.write(`${JSON.stringify(all)}\n`);

@@ -1,0 +1,55 @@
+/** What the terminal brings along for attempts: store, scratch, environment, interruption. */
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { AttemptPorts } from '../lib/attempt.ts';
+import { baseEnvironment, readSettings } from '../lib/config.ts';
+import type { ObjectStore } from '../lib/store/object-store.ts';
+import { openStore } from '../lib/store/open.ts';
+import { hostProcess } from '../lib/worker/processes.ts';
+import { openScratch } from '../lib/worker/scratch.ts';
+import { spawn } from '../lib/worker/spawn.ts';
+import { EXIT, say } from './output.ts';
+
+const CANCEL_POLL_MS = 1000;
+
+export function chosenStore(url: string | undefined): ObjectStore {
+  const settings = readSettings(process.env);
+  return openStore(url ?? settings.store_url ?? pathToFileURL(join(process.cwd(), '.stepspawn')).href);
+}
+
+/**
+ * Calls `use` with everything an attempt needs. A signal interrupts it: children are ended, claims given back,
+ * and the exit code is 130.
+ */
+export async function withPorts(
+  url: string | undefined,
+  use: (ports: AttemptPorts) => Promise<void>,
+): Promise<void> {
+  const settings = readSettings(process.env);
+  const store = chosenStore(url);
+  const scratch = await openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed });
+  const controller = new AbortController();
+  const interrupt = (signal: NodeJS.Signals): void => {
+    if (!controller.signal.aborted) say(`${signal}: ending what runs`);
+    controller.abort('interrupted');
+  };
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, interrupt);
+  try {
+    await use({
+      store,
+      scratch,
+      spawn,
+      base_env: baseEnvironment(process.env),
+      default_cwd: process.cwd(),
+      host: hostProcess(),
+      cancel_poll_ms: CANCEL_POLL_MS,
+      signal: controller.signal,
+    });
+  } catch (error) {
+    if (!controller.signal.aborted) throw error;
+  } finally {
+    await scratch.close();
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.off(name, interrupt);
+    if (controller.signal.aborted) process.exitCode = EXIT.interrupted;
+  }
+}

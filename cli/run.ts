@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto';
+import { runFlow } from '../lib/run.ts';
+import { launchContext, parseOption, readChecked } from './blueprint-file.ts';
+import { EXIT, print, say } from './output.ts';
+import { withPorts } from './ports.ts';
+import { showProgress } from './progress.ts';
+
+export interface RunOptions {
+  readonly ctx?: string;
+  readonly workDir?: string;
+  readonly runId?: string;
+  readonly retry?: boolean;
+  readonly ttlSecs?: number;
+  readonly maxConcurrency: number;
+  readonly store?: string;
+}
+
+/** `stepspawn run`: the whole flow; prints the final context, or what failed. */
+export async function runCommand(file: string, options: RunOptions): Promise<void> {
+  const blueprint = await readChecked(file);
+  const ctx = options.ctx === undefined ? undefined : parseOption('--ctx', options.ctx);
+  const run_id = options.runId ?? `R-${randomBytes(8).toString('hex')}`;
+  await withPorts(options.store, async (ports) => {
+    const progress = showProgress(process.stderr);
+    say(`run ${run_id}`);
+    try {
+      const ended = await runFlow(
+        {
+          run_id,
+          blueprint,
+          ctx,
+          context: launchContext(options.workDir),
+          retry: options.retry,
+          ttl_secs: options.ttlSecs,
+        },
+        { ...ports, max_concurrency: options.maxConcurrency, onProgress: progress.tell },
+      );
+      const { status, error, ctx: final } = ended;
+      print(status === 'done' ? { run_id, status, ctx: final } : { run_id, status, error });
+      process.exitCode = status === 'done' ? EXIT.ok : EXIT.notPassed;
+    } finally {
+      progress.stop();
+    }
+  });
+}

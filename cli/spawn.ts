@@ -1,0 +1,32 @@
+import { randomBytes } from 'node:crypto';
+import { runAttempt } from '../lib/attempt.ts';
+import { loadValue } from '../lib/settle.ts';
+import { launchContext, type PayloadOptions, readChecked, readDirective } from './blueprint-file.ts';
+import { EXIT, print } from './output.ts';
+import { withPorts } from './ports.ts';
+
+/** `stepspawn spawn`: one attempt; prints its result with the value inline. */
+export async function spawnCommand(
+  file: string,
+  options: PayloadOptions & { readonly store?: string; readonly timeoutSecs?: number },
+): Promise<void> {
+  const blueprint = await readChecked(file);
+  const directive = await readDirective(options);
+  await withPorts(options.store, async (ports) => {
+    const result = await runAttempt(
+      {
+        task_id: options.taskId ?? `T-${randomBytes(16).toString('hex')}`,
+        attempt: options.attempt,
+        agent: options.agent,
+        blueprint,
+        in: directive,
+        context: launchContext(options.workDir),
+        timeout_secs: options.timeoutSecs,
+      },
+      ports,
+    );
+    const { value_ref: _, preview: __, ...rest } = result;
+    print({ ...rest, value: await loadValue(ports.store, result) });
+    process.exitCode = result.ok ? EXIT.ok : EXIT.notPassed;
+  });
+}

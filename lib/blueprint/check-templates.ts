@@ -1,0 +1,131 @@
+/** Checks of `subprocesses`, used or not. */
+import type { Issue } from '../errors.ts';
+import { toPointer } from '../json.ts';
+import type { Subject } from './bindings.ts';
+import { argumentProblems, isSoundArgument, type Problem, templateProblems } from './check-text.ts';
+import { error } from './issues.ts';
+import { quote, shorten } from './nearest.ts';
+import { isValidTemplate } from './placeholders.ts';
+import type { Draft } from './read-blueprint.ts';
+import type { SubprocessDef, SubprocessOutput } from './schema.ts';
+
+type Template = Draft<SubprocessDef>;
+
+/** A problem and the path below the template at which it lies. */
+type Finding = readonly [path: readonly PropertyKey[], problem: Problem];
+
+export function* checkTemplates({ blueprint, usedBy }: Subject): Generator<Issue> {
+  const templates = blueprint.subprocesses ?? [];
+  for (let i = 0; i < templates.length; i++) {
+    const template = templates[i];
+    if (!template) continue;
+    for (const [path, { code, message }] of findings(template)) {
+      const subject = `template ${quote(template.name ?? '')} ${label(path)}`;
+      yield error(code, `/subprocesses/${i}${toPointer(path)}`, `${subject}: ${message}${usedBy(i)}`);
+    }
+  }
+}
+
+function label([field, ...rest]: readonly PropertyKey[]): string {
+  const [inner] = rest;
+  if (typeof inner === 'number') return `${String(field)}[${inner}]`;
+  if (field === 'env' || field === 'secrets') return `${field}[${quote(String(inner))}]`;
+  return [field, ...rest].join('.');
+}
+
+function* findings(template: Template): Generator<Finding> {
+  yield* checkArgv(template);
+  const { stdin, env, cwd, secrets, output } = template;
+  if (stdin != null && !isValidTemplate(stdin)) yield* at(['stdin'], templateProblems(stdin));
+  if (env) yield* checkEnv(env);
+  if (cwd != null && !isSoundArgument(cwd)) yield* at(['cwd'], argumentProblems(cwd));
+  if (secrets) yield* checkSecrets(secrets, template);
+  if (output) yield* checkOutput(output, template);
+}
+
+function* at(path: readonly PropertyKey[], problems: Iterable<Problem>): Generator<Finding> {
+  for (const problem of problems) yield [path, problem];
+}
+
+function* checkArgv({ argv }: Template): Generator<Finding> {
+  if (!argv) return;
+  if (argv.length === 0 || argv[0] === '') {
+    const path = argv.length === 0 ? ['argv'] : ['argv', 0];
+    yield [
+      path,
+      { code: 'empty_argv', message: 'no program is named; the first element of argv must be one' },
+    ];
+  }
+  for (let i = 0; i < argv.length; i++) {
+    const text = argv[i];
+    if (text !== undefined && !isSoundArgument(text)) yield* at(['argv', i], argumentProblems(text));
+  }
+}
+
+function* checkEnv(env: NonNullable<Template['env']>): Generator<Finding> {
+  for (const name of Object.keys(env)) {
+    const problem = nameProblem(name);
+    if (problem) yield [['env', name], problem];
+    const text = env[name];
+    if (text !== undefined && !isSoundArgument(text)) yield* at(['env', name], argumentProblems(text));
+  }
+}
+
+function* checkSecrets(secrets: NonNullable<Template['secrets']>, { env }: Template): Generator<Finding> {
+  for (const name of Object.keys(secrets)) {
+    const path = ['secrets', name];
+    const problem = nameProblem(name);
+    if (problem) yield [path, problem];
+    if (env && Object.hasOwn(env, name)) {
+      yield [
+        path,
+        { code: 'duplicate_name', message: 'duplicate name: env sets it too; keep one of the two' },
+      ];
+    }
+    if (secrets[name] === '') {
+      yield [
+        path,
+        { code: 'invalid_value', message: 'empty; give the name of a secret that the operator maps' },
+      ];
+    }
+  }
+}
+
+function nameProblem(name: string): Problem | undefined {
+  if (name === '' || /[=\0]|\{[a-z_]+\}/.test(name)) {
+    const message =
+      'a name must not be empty, hold = or NUL, or look like a placeholder: names are not templates';
+    return { code: 'bad_env_name', message };
+  }
+  if (!name.startsWith('MSE_')) return undefined;
+  return { code: 'reserved_env', message: 'the engine sets the names beginning with MSE_; choose another' };
+}
+
+function* checkOutput(output: Draft<SubprocessOutput>, { stream_mode }: Template): Generator<Finding> {
+  if (stream_mode != null) {
+    const message = `${quote(stream_mode)} excludes output; a stream mode takes its result from the final event`;
+    yield [['stream_mode'], { code: 'output_with_stream_mode', message }];
+  }
+  const { result_ptr, ok_from, stats } = output;
+  if (result_ptr != null) yield* checkPointer(['output', 'result_ptr'], result_ptr);
+  if (ok_from?.startsWith('/')) yield* checkPointer(['output', 'ok_from'], ok_from);
+  else if (ok_from != null && ok_from !== 'exit_code') {
+    const message = `${quote(ok_from)} is neither "exit_code" nor a JSON Pointer, which begins with /`;
+    yield [['output', 'ok_from'], { code: 'bad_ok_from', message }];
+  }
+  for (const field of ['usage_ptr', 'model_ptr', 'num_turns_ptr'] as const) {
+    const pointer = stats?.[field];
+    if (pointer != null) yield* checkPointer(['output', 'stats', field], pointer);
+  }
+}
+
+function* checkPointer(path: readonly string[], pointer: string): Generator<Finding> {
+  const rooted = pointer.startsWith('/');
+  if (rooted && !/~(?![01])/.test(pointer)) return;
+  const example =
+    pointer === '' ? 'leave the field out for the whole document' : `write /${shorten(pointer)}`;
+  const why = rooted
+    ? 'a ~ must be followed by 0 (~0 is ~) or 1 (~1 is /)'
+    : `it must begin with /; ${example}`;
+  yield [path, { code: 'bad_pointer', message: `${quote(pointer)} is not a JSON Pointer: ${why}` }];
+}

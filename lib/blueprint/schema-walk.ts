@@ -1,0 +1,69 @@
+/** Looks into a zod schema along the path of a value: which fields and tags are declared there. */
+import type * as z from 'zod';
+import { isObject, type JsonValue, member } from '../json.ts';
+
+export type Schema = z.core.$ZodType;
+
+/** The value at a path of keys and indices; own members only. */
+export function valueAt(document: JsonValue, path: readonly PropertyKey[]): JsonValue | undefined {
+  let value: JsonValue | undefined = document;
+  for (const key of path) {
+    if (Array.isArray(value)) value = value[Number(key)];
+    else value = isObject(value) ? member(value, String(key)) : undefined;
+  }
+  return value;
+}
+
+/** Names of the fields that the object at a path may have. */
+export function fieldsAt(schema: Schema, path: readonly PropertyKey[], document: JsonValue): string[] {
+  const found = definition(follow(schema, path, document));
+  return found?.type === 'object' ? Object.keys(found.shape) : [];
+}
+
+/** Tags of the union whose discriminator a path ends with. */
+export function tagsAt(schema: Schema, path: readonly PropertyKey[], document: JsonValue): unknown[] {
+  const owner = path.slice(0, -1);
+  const found = definition(unwrapped(follow(schema, owner, document)));
+  if (found?.type !== 'union') return [];
+  return found.options.flatMap((option) => [...(field(option, path.at(-1))?._zod.values ?? [])]);
+}
+
+/** Goes from schema to schema; at a union the option that the value's tag chooses. */
+function follow(schema: Schema, path: readonly PropertyKey[], document: JsonValue): Schema | undefined {
+  let at = chosen(schema, document);
+  for (let i = 0; i < path.length; i++) {
+    const found = definition(at);
+    const next = found?.type === 'array' ? found.element : field(at, path[i]);
+    at = chosen(next, valueAt(document, path.slice(0, i + 1)));
+  }
+  return at;
+}
+
+function chosen(schema: Schema | undefined, value: JsonValue | undefined): Schema | undefined {
+  const plain = unwrapped(schema);
+  const found = definition(plain);
+  if (found?.type !== 'union' || !('discriminator' in found)) return plain;
+  const tag = String(found.discriminator);
+  const given = isObject(value) ? member(value, tag) : undefined;
+  return found.options.find((option) => field(option, tag)?._zod.values?.has(given as string)) ?? plain;
+}
+
+function unwrapped(schema: Schema | undefined): Schema | undefined {
+  for (let at = schema; ; ) {
+    const found = definition(at);
+    if (found?.type === 'optional' || found?.type === 'nullable') at = found.innerType;
+    else if (found?.type === 'lazy') at = found.getter();
+    else return at;
+  }
+}
+
+function field(schema: Schema | undefined, name: PropertyKey | undefined): Schema | undefined {
+  const found = definition(schema);
+  if (found?.type !== 'object' || !Object.hasOwn(found.shape, String(name))) return undefined;
+  return found.shape[String(name)];
+}
+
+/** Every schema is one of zod's own kinds, which its type does not say. */
+function definition(schema: Schema | undefined): z.core.$ZodTypes['_zod']['def'] | undefined {
+  return (schema as z.core.$ZodTypes | undefined)?._zod.def;
+}

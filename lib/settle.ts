@@ -1,0 +1,65 @@
+/** Puts what an attempt came to into the store, values and streams of any size. */
+import { createReadStream } from 'node:fs';
+import { now } from './clock.ts';
+import { StepspawnError } from './errors.ts';
+import { canonicalJson, type JsonValue, sha256 } from './json.ts';
+import { INLINE_VALUE_BYTES, PREVIEW_CHARS, TAIL_BYTES } from './limits.ts';
+import { attemptKey } from './store/keys.ts';
+import type { ObjectStore } from './store/object-store.ts';
+import { type AttemptId, parseStored } from './store/result-store.ts';
+import type { StreamSummary, TaskResult } from './task.ts';
+import type { Collected, Printed } from './worker/collect.ts';
+
+/** The value in the result where it is small, else in its own object, referenced. */
+export async function storeValue(
+  store: ObjectStore,
+  id: AttemptId,
+  value: JsonValue,
+): Promise<Pick<TaskResult, 'value' | 'value_ref' | 'preview'>> {
+  const text = canonicalJson(value);
+  const size_bytes = Buffer.byteLength(text);
+  if (size_bytes <= INLINE_VALUE_BYTES) return { value };
+  const key = attemptKey(id.task_id, id.attempt, 'value.json');
+  await store.create(key, text);
+  return { value_ref: { key, size_bytes, sha256: sha256(text) }, preview: text.slice(0, PREVIEW_CHARS) };
+}
+
+/** The value of a result, wherever it lies. */
+export async function loadValue(store: ObjectStore, result: TaskResult): Promise<JsonValue> {
+  if (!result.value_ref) return result.value ?? null;
+  const { key } = result.value_ref;
+  const found = await store.read(key);
+  if (!found) throw new StepspawnError('StoreUnavailable', `the stored object ${key} is missing`);
+  return parseStored(key, found);
+}
+
+/** Each stream that is longer than its tail is stored whole; so are the events of a stream mode. */
+export async function storeStreams(
+  store: ObjectStore,
+  id: AttemptId,
+  collected: Collected,
+): Promise<Pick<TaskResult, 'stdout' | 'stderr'>> {
+  const { events } = collected;
+  if (events !== null)
+    await store.upload(attemptKey(id.task_id, id.attempt, 'events.ndjson'), () => createReadStream(events));
+  const put = async (name: string, { size_bytes, tail, path }: Printed): Promise<StreamSummary> => {
+    if (size_bytes <= TAIL_BYTES) return { size_bytes, tail, key: null };
+    const key = attemptKey(id.task_id, id.attempt, name);
+    await store.upload(key, () => createReadStream(path));
+    return { size_bytes, tail, key };
+  };
+  return { stdout: await put('stdout', collected.stdout), stderr: await put('stderr', collected.stderr) };
+}
+
+/** Tries again while the store is unavailable, until `deadline` (milliseconds since the epoch). */
+export async function untilStored<T>(deadline: number, write: () => Promise<T>): Promise<T> {
+  for (let pause = 100; ; pause = Math.min(pause * 2, 2000)) {
+    try {
+      return await write();
+    } catch (error) {
+      const retryable = error instanceof StepspawnError && error.code === 'StoreUnavailable';
+      if (!retryable || now() + pause > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+    }
+  }
+}

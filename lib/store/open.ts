@@ -1,0 +1,12 @@
+/** From a store's URL to its adapter. */
+import { fileURLToPath } from 'node:url';
+import { StepspawnError } from '../errors.ts';
+import { folderStore } from './folder.ts';
+import type { ObjectStore } from './object-store.ts';
+
+/** `file:///folder`. Throws InvalidTask for any other URL. */
+export function openStore(url: string): ObjectStore {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed?.protocol === 'file:' && parsed.host === '') return folderStore(fileURLToPath(parsed));
+  throw new StepspawnError('InvalidTask', `store URL '${url}' is not supported; use file:///folder`);
+}

@@ -1,0 +1,133 @@
+/**
+ * Runs in the store, as write-once objects only:
+ * `runs/<id>/run.json` who it is · `runs/<id>/<round>/start.json` which attempt numbers a round uses ·
+ * `runs/<id>/<round>/decided/…` outcomes that depended on time · `runs/<id>/<round>/result.json` how it ended.
+ * A retry of a failed run is a new round.
+ */
+import { timestamp } from '../clock.ts';
+import { StepspawnError } from '../errors.ts';
+import { canonicalJson, isObject, type JsonValue, sha256, toDouble } from '../json.ts';
+import { runKey } from './keys.ts';
+import type { ObjectStore } from './object-store.ts';
+import { parseStored } from './result-store.ts';
+
+/** A dispatched step as the run remembers it; all else about it is in its TaskResult. */
+export interface StepEntry {
+  readonly task_id: string;
+  readonly attempt: number;
+  readonly ref: string;
+  readonly position: string;
+  readonly status: 'passed' | 'blocked' | 'failed' | 'cancelled';
+  readonly completed_at: string;
+}
+
+export interface RunError {
+  readonly message: string;
+  /** the agent whose step ended the run */
+  readonly failed_step?: string;
+  /** the value of that step, where it ran */
+  readonly verdict_value?: JsonValue;
+}
+
+/** How a round of a run ended. */
+export interface Ended {
+  readonly run_id: string;
+  readonly status: 'done' | 'failed' | 'cancelled';
+  readonly ctx?: JsonValue;
+  readonly error?: RunError;
+  readonly steps: readonly StepEntry[];
+  /** attempt numbers that a retry would use, by task id, where they differ from 1 */
+  readonly retry_attempts: Readonly<Record<string, number>>;
+  readonly completed_at: string;
+}
+
+export interface Round {
+  readonly run_id: string;
+  readonly number: number;
+  /** attempt number by task id, where it is not 1 */
+  readonly attempts: Readonly<Record<string, number>>;
+  readonly ended: Ended | null;
+}
+
+/**
+ * Opens the run's newest round. A run that ended is answered from the store; with `retry`, one that did not end
+ * as done gets a new round. Throws AttemptConflict when the id belongs to another Blueprint or context.
+ */
+export async function openRound(
+  store: ObjectStore,
+  runId: string,
+  identity: string,
+  retry: boolean,
+): Promise<Round> {
+  const key = runKey(runId, 'run.json');
+  const body = canonicalJson({ request_digest: identity, created_at: timestamp() });
+  if (!(await store.create(key, body))) {
+    const found = await readJson(store, key);
+    if (!isObject(found) || found.request_digest !== identity) {
+      throw new StepspawnError(
+        'AttemptConflict',
+        `run id '${runId}' was already used with another Blueprint, ctx or context; use another run id`,
+      );
+    }
+  }
+  const newest = await newestRound(store, runId);
+  if (!retry || newest.ended === null || newest.ended.status === 'done') return newest;
+  const attempts = newest.ended.retry_attempts;
+  const number = newest.number + 1;
+  await store.create(runKey(runId, `${number}/start.json`), canonicalJson({ attempts: { ...attempts } }));
+  return { run_id: runId, number, attempts, ended: null };
+}
+
+/** The newest round of a run, as far as it got. */
+export async function newestRound(store: ObjectStore, runId: string): Promise<Round> {
+  for (let number = 0; ; number++) {
+    const ended = (await readJson(store, runKey(runId, `${number}/result.json`))) as Ended | null;
+    const next = ended && (await store.read(runKey(runId, `${number + 1}/start.json`)));
+    if (next) continue;
+    const start = number === 0 ? null : await readJson(store, runKey(runId, `${number}/start.json`));
+    const attempts = (isObject(start) ? start.attempts : {}) as Record<string, number>;
+    return { run_id: runId, number, attempts, ended };
+  }
+}
+
+/** Stores how the round ended, once; what is stored is the answer. */
+export async function endRound(
+  store: ObjectStore,
+  round: Round,
+  end: Omit<Ended, 'run_id' | 'completed_at'>,
+): Promise<Ended> {
+  const ended: Ended = { run_id: round.run_id, ...end, completed_at: timestamp() };
+  const key = runKey(round.run_id, `${round.number}/result.json`);
+  if (await store.create(key, JSON.stringify(ended))) return ended;
+  return ((await readJson(store, key)) as Ended | null) ?? ended;
+}
+
+/** Outcomes of this round that depended on time: which lane decided the fan-out at a position. */
+export async function readDecisions(store: ObjectStore, round: Round): Promise<ReadonlyMap<string, number>> {
+  const decisions = new Map<string, number>();
+  for (const key of await store.list(runKey(round.run_id, `${round.number}/decided/`))) {
+    const found = await readJson(store, key);
+    const lane = isObject(found) ? toDouble(found.lane) : undefined;
+    if (isObject(found) && typeof found.position === 'string' && lane !== undefined)
+      decisions.set(found.position, lane);
+  }
+  return decisions;
+}
+
+/** Records a decision before anything is dispatched because of it: false when another lane was recorded first. */
+export async function recordDecision(
+  store: ObjectStore,
+  round: Round,
+  position: string,
+  lane: number,
+): Promise<boolean> {
+  const key = runKey(round.run_id, `${round.number}/decided/${sha256(position).slice(0, 32)}.json`);
+  if (await store.create(key, canonicalJson({ position, lane }))) return true;
+  const found = await readJson(store, key);
+  return isObject(found) && toDouble(found.lane) === lane;
+}
+
+async function readJson(store: ObjectStore, key: string): Promise<JsonValue> {
+  const found = await store.read(key);
+  return found ? parseStored(key, found) : null;
+}

@@ -1,0 +1,51 @@
+/** Named pipes, made ahead of need: Node cannot make one itself, and one call of `mkfifo` makes many. */
+import { execFile } from 'node:child_process';
+import { constants, openSync } from 'node:fs';
+import { mkdtemp, rename } from 'node:fs/promises';
+import { Socket } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const BATCH = 16;
+const ready = new Map<string, string[]>();
+const making = new Map<string, Promise<void>>();
+
+/** Moves a fresh 0600 named pipe to `path`. `root` is the folder in which the spare ones are kept. */
+export async function takeFifo(root: string, path: string): Promise<void> {
+  for (;;) {
+    const spare = ready.get(root)?.pop();
+    if (spare === undefined) {
+      await makeFifos(root);
+      continue;
+    }
+    try {
+      await rename(spare, path);
+      return;
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+      ready.delete(root);
+    }
+  }
+}
+
+function makeFifos(root: string): Promise<void> {
+  const running = making.get(root);
+  if (running) return running;
+  const work = (async () => {
+    const dir = await mkdtemp(join(root, 'fifos-'));
+    const paths = Array.from({ length: BATCH }, (_, i) => join(dir, String(i)));
+    await promisify(execFile)('mkfifo', ['-m', '600', ...paths]);
+    const spare = ready.get(root) ?? [];
+    spare.push(...paths);
+    ready.set(root, spare);
+  })().finally(() => making.delete(root));
+  making.set(root, work);
+  return work;
+}
+
+/** Both ends of the pipe at `path`: a socket to read from, and a descriptor for the child to write to. */
+export function openFifo(path: string): { readonly reader: Socket; readonly writeFd: number } {
+  const readFd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const reader = new Socket({ fd: readFd, readable: true, writable: false });
+  return { reader, writeFd: openSync(path, constants.O_WRONLY) };
+}

@@ -1,0 +1,151 @@
+/** Finds and signals every process that an attempt started, also those that left its process group. */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+interface ProcessInfo {
+  readonly pid: number;
+  readonly ppid: number;
+  readonly pgid: number;
+  readonly session: number;
+  readonly state: string;
+  /** clock ticks since boot; with the pid it names a process for good */
+  readonly start: number;
+}
+
+export interface ProcessTree {
+  /** Looks for members now, so that they stay known after their parents have gone; the live ones, without zombies. */
+  readonly observe: () => readonly number[];
+  /** Sends the signal to the group and to every member outside it; ESRCH and EPERM are ignored. */
+  readonly signal: (name: NodeJS.Signals) => void;
+}
+
+/**
+ * The tree under `root` (a session leader that we started). Members are: its group, its session, their
+ * descendants, and every process that carries `mark` (`NAME=value`) in its environment.
+ */
+export function processTree(root: number, mark: string): ProcessTree {
+  const needle = Buffer.from(`\0${mark}\0`);
+  const known = new Map<number, number>();
+  const since = readProcess(root)?.start ?? 0;
+  let groupMayExist = true;
+
+  const observe = (): readonly number[] => {
+    const all = listProcesses();
+    const live: number[] = [];
+    const belongs = new Set<number>();
+    let groupSeen = false;
+    const children = new Map<number, ProcessInfo[]>();
+    for (const info of all) {
+      const siblings = children.get(info.ppid);
+      if (siblings) siblings.push(info);
+      else children.set(info.ppid, [info]);
+    }
+    const accept = (info: ProcessInfo): void => {
+      if (belongs.has(info.pid) || info.start < since || info.pid === process.pid) return;
+      belongs.add(info.pid);
+      known.set(info.pid, info.start);
+      if (info.state !== 'Z') live.push(info.pid);
+      for (const child of children.get(info.pid) ?? []) accept(child);
+    };
+    for (const info of all) {
+      const inGroup = groupMayExist && (info.pgid === root || info.session === root);
+      groupSeen ||= inGroup;
+      if (inGroup || known.get(info.pid) === info.start) accept(info);
+      else if (info.start >= since && info.pid !== process.pid && carries(info.pid, needle)) accept(info);
+    }
+    groupMayExist &&= groupSeen;
+    return live;
+  };
+
+  const signal = (name: NodeJS.Signals): void => {
+    if (groupMayExist) send(-root, name);
+    for (const pid of observe()) send(pid, name);
+  };
+  return { observe, signal };
+}
+
+/** Ends every process on this host that carries `mark` in its environment: the orphans of a dead holder. */
+export function endMarked(mark: string): void {
+  const needle = Buffer.from(`\0${mark}\0`);
+  for (const { pid } of listProcesses())
+    if (pid !== process.pid && carries(pid, needle)) send(pid, 'SIGKILL');
+}
+
+/** Start time of a process in clock ticks since boot, or undefined when there is none or no /proc. */
+export function startTime(pid: number): number | undefined {
+  const info = readProcess(pid);
+  return info && info.state !== 'Z' ? info.start : undefined;
+}
+
+/** This process as claims name it, or null where the system has no /proc. */
+export function hostProcess(): {
+  readonly boot_id: string;
+  readonly pid: number;
+  readonly start_time: number;
+} | null {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    const boot_id = `${boot}/${readlinkSync('/proc/self/ns/pid')}`;
+    const start_time = startTime(process.pid);
+    return start_time === undefined ? null : { boot_id, pid: process.pid, start_time };
+  } catch {
+    return null;
+  }
+}
+
+/** Whether the process that a claim names is still there. */
+export function isAlive(host: { readonly pid: number; readonly start_time: number }): boolean {
+  return startTime(host.pid) === host.start_time;
+}
+
+function send(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+    if (name === 'SIGTERM') process.kill(pid, 'SIGCONT');
+  } catch {
+    // gone already, or not ours to signal
+  }
+}
+
+function carries(pid: number, needle: Buffer): boolean {
+  try {
+    const environ = readFileSync(`/proc/${pid}/environ`);
+    return environ.indexOf(needle) !== -1 || environ.indexOf(needle.subarray(1)) === 0;
+  } catch {
+    return false;
+  }
+}
+
+function listProcesses(): ProcessInfo[] {
+  const found: ProcessInfo[] = [];
+  for (const name of readNames('/proc')) {
+    if (name.charCodeAt(0) > 0x39) continue;
+    const info = readProcess(Number(name));
+    if (info) found.push(info);
+  }
+  return found;
+}
+
+function readNames(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
+}
+
+function readProcess(pid: number): ProcessInfo | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    return {
+      pid,
+      state: fields[0]!,
+      ppid: Number(fields[1]),
+      pgid: Number(fields[2]),
+      session: Number(fields[3]),
+      start: Number(fields[19]),
+    };
+  } catch {
+    return undefined;
+  }
+}

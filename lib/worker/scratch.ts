@@ -1,0 +1,155 @@
+/** The private directory of an attempt: made 0700, filled with 0600 files, removed when the attempt settles. */
+import { randomBytes } from 'node:crypto';
+import { constants, readlinkSync } from 'node:fs';
+import { chmod, cp, lstat, mkdir, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StepspawnError } from '../errors.ts';
+import { endMarked, startTime } from './processes.ts';
+
+export interface Scratch {
+  readonly dir: string;
+  readonly home: string;
+  readonly tmp: string;
+  /** the attempt's own empty directory, for children without a work dir */
+  readonly work: string;
+  /** path of a private file; nothing is created */
+  readonly file: (name: string) => string;
+  readonly write: (name: string, content: string | Uint8Array) => Promise<string>;
+  readonly remove: () => Promise<void>;
+}
+
+/** This process's own place on the scratch disk; everything below it is private (0700). */
+export interface ScratchRoot {
+  readonly dir: string;
+  /**
+   * Makes the directory of one attempt. `mark` is noted in it, so that a later process can end what is left
+   * running when we are killed. Throws StoreUnavailable when the disk is full.
+   */
+  readonly make: (mark: string) => Promise<Scratch>;
+  readonly close: () => Promise<void>;
+}
+
+const PREFIX = 'stepspawn-';
+
+/**
+ * Opens this process's scratch below `root`, after removing the scratch of processes that are gone and ending
+ * what those left running. `homeSeed` names a folder whose content is copied into every attempt's HOME.
+ */
+export async function openScratch(options: {
+  readonly root: string;
+  readonly homeSeed?: string | undefined;
+}): Promise<ScratchRoot> {
+  await sweep(options.root);
+  const dir = join(options.root, `${PREFIX}${owner(process.pid)}-${randomBytes(6).toString('hex')}`);
+  await mkdir(dir, { mode: 0o700 }).catch((error) => {
+    throw diskError(error, dir);
+  });
+  let made = 0;
+  const make = async (mark: string): Promise<Scratch> => {
+    const scratch = scratchAt(join(dir, `a${(made++).toString(36)}`));
+    try {
+      await mkdir(scratch.dir, { mode: 0o700 });
+      await Promise.all(
+        [scratch.home, scratch.tmp, scratch.work].map((path) => mkdir(path, { mode: 0o700 })),
+      );
+      await scratch.write('mark', mark);
+      if (options.homeSeed)
+        await cp(options.homeSeed, scratch.home, { recursive: true, verbatimSymlinks: true });
+      return scratch;
+    } catch (error) {
+      await scratch.remove().catch(() => undefined);
+      throw diskError(error, scratch.dir);
+    }
+  };
+  return { dir, make, close: () => removeTree(dir) };
+}
+
+function scratchAt(dir: string): Scratch {
+  return {
+    dir,
+    home: join(dir, 'home'),
+    tmp: join(dir, 'tmp'),
+    work: join(dir, 'work'),
+    file: (name) => join(dir, name),
+    write: (name, content) => writePrivate(join(dir, name), content),
+    remove: () => removeTree(dir),
+  };
+}
+
+async function sweep(root: string): Promise<void> {
+  const stale = (await readdir(root).catch(() => [])).filter(isStale);
+  await Promise.all(
+    stale.map(async (name) => {
+      const path = join(root, name);
+      const found = await lstat(path).catch(() => undefined);
+      if (!found?.isDirectory() || found.uid !== process.getuid?.()) return;
+      for (const attempt of await readdir(path).catch(() => [])) {
+        const mark = await readFile(join(path, attempt, 'mark'), 'utf8').catch(() => '');
+        if (mark !== '') endMarked(mark);
+      }
+      await removeTree(path).catch(() => undefined);
+    }),
+  );
+}
+
+/** Made by a process of our pid namespace that is no longer there. */
+function isStale(name: string): boolean {
+  if (!name.startsWith(PREFIX)) return false;
+  const [namespace, pid] = name.slice(PREFIX.length).split('-');
+  return namespace === pidNamespace() && !name.startsWith(`${PREFIX}${owner(Number(pid))}-`);
+}
+
+/** A full disk is a retryable condition of the place we run in; anything else is our fault and passes through. */
+export function diskError(error: unknown, path: string): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code !== 'ENOSPC' && code !== 'EDQUOT') return error;
+  return new StepspawnError('StoreUnavailable', `no space left on the scratch disk while writing ${path}`, {
+    cause: error,
+  });
+}
+
+async function writePrivate(path: string, content: string | Uint8Array): Promise<string> {
+  const file = await open(
+    path,
+    constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW,
+    0o600,
+  );
+  try {
+    await writeFile(file, content);
+  } catch (error) {
+    throw diskError(error, path);
+  } finally {
+    await file.close();
+  }
+  return path;
+}
+
+/** `<pid namespace>-<pid>-<start time>`: names one process of this boot. */
+function owner(pid: number): string {
+  return `${pidNamespace()}-${pid}-${startTime(pid) ?? 'gone'}`;
+}
+
+function pidNamespace(): string {
+  try {
+    return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
+  } catch {
+    return '0';
+  }
+}
+
+async function removeTree(path: string): Promise<void> {
+  try {
+    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  } catch {
+    await openUp(path);
+    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+/** Gives us back the right to enter directories that the child closed. */
+async function openUp(path: string): Promise<void> {
+  await chmod(path, 0o700);
+  for (const entry of await readdir(path, { withFileTypes: true })) {
+    if (entry.isDirectory()) await openUp(join(path, entry.name));
+  }
+}
