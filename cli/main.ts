@@ -49,12 +49,20 @@ payload(program.command('render'))
   .description('print the command that an agent would be started with; starts nothing')
   .action(async (file, options) => (await import('./render.ts')).renderCommandLine(file, options));
 
-store(payload(program.command('spawn')))
+const secrets = (command: Command): Command =>
+  command.option(
+    '--secret <name=source>',
+    'map a secret that templates name: NAME=env:VARIABLE or NAME=file:PATH; may be given again',
+    addSecret,
+    {},
+  );
+
+secrets(store(payload(program.command('spawn'))))
   .description('run one attempt of one agent and print its result')
   .option('--timeout-secs <n>', 'time limit in seconds', positive)
   .action(async (file, options) => (await import('./spawn.ts')).spawnCommand(file, options));
 
-store(program.command('run'))
+secrets(store(program.command('run')))
   .description('run the flow of a Blueprint to its end and print the final context')
   .argument('<file>', 'Blueprint: JSON (comments allowed) or YAML')
   .option('--ctx <json>', 'initial context, merged over default_init_ctx')
@@ -107,6 +115,13 @@ function wholeFrom(min: number, max: number): (text: string) => number {
       throw new InvalidArgumentError(`expected a whole number from ${min} to ${max}, got '${text}'`);
     return value;
   };
+}
+
+function addSecret(text: string, given: Record<string, string>): Record<string, string> {
+  const [, name, source] = /^([^=]+)=((?:env|file):.+)$/s.exec(text) ?? [];
+  if (name === undefined || source === undefined)
+    throw new InvalidArgumentError(`expected NAME=env:VARIABLE or NAME=file:PATH, got '${text}'`);
+  return { ...given, [name]: source };
 }
 
 function positive(text: string): number {

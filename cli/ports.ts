@@ -1,8 +1,9 @@
 /** What the terminal brings along for attempts: store, scratch, environment, interruption. */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { AttemptPorts } from '../lib/attempt.ts';
 import { baseEnvironment, readSettings } from '../lib/config.ts';
+import type { AttemptPorts } from '../lib/ports.ts';
+import { localSecrets } from '../lib/secrets.ts';
 import type { ObjectStore } from '../lib/store/object-store.ts';
 import { openStore } from '../lib/store/open.ts';
 import { hostProcess } from '../lib/worker/processes.ts';
@@ -17,12 +18,19 @@ export function chosenStore(url: string | undefined): ObjectStore {
   return openStore(url ?? settings.store_url ?? pathToFileURL(join(process.cwd(), '.stepspawn')).href);
 }
 
+export interface PortOptions {
+  /** store URL; the setting or this directory when absent */
+  readonly store?: string;
+  /** secret name to its source */
+  readonly secret?: Readonly<Record<string, string>>;
+}
+
 /**
  * Calls `use` with everything an attempt needs. A signal interrupts it: children are ended, claims given back,
  * and the exit code is 130.
  */
 export async function withPorts(
-  url: string | undefined,
+  { store: url, secret }: PortOptions,
   use: (ports: AttemptPorts) => Promise<void>,
 ): Promise<void> {
   const settings = readSettings(process.env);
@@ -40,6 +48,7 @@ export async function withPorts(
       scratch,
       spawn,
       base_env: baseEnvironment(process.env),
+      secrets: localSecrets(secret ?? {}, process.env),
       default_cwd: process.cwd(),
       host: hostProcess(),
       cancel_poll_ms: CANCEL_POLL_MS,

@@ -1,4 +1,4 @@
-import { previewCommand } from '../lib/attempt.ts';
+import { previewCommand } from '../lib/child.ts';
 import { launchContext, type PayloadOptions, readChecked, readDirective } from './blueprint-file.ts';
 import { print } from './output.ts';
 

@@ -2,17 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { runFlow } from '../lib/run.ts';
 import { launchContext, parseOption, readChecked } from './blueprint-file.ts';
 import { EXIT, print, say } from './output.ts';
-import { withPorts } from './ports.ts';
+import { type PortOptions, withPorts } from './ports.ts';
 import { showProgress } from './progress.ts';
 
-export interface RunOptions {
+export interface RunOptions extends PortOptions {
   readonly ctx?: string;
   readonly workDir?: string;
   readonly runId?: string;
   readonly retry?: boolean;
   readonly ttlSecs?: number;
   readonly maxConcurrency: number;
-  readonly store?: string;
 }
 
 /** `stepspawn run`: the whole flow; prints the final context, or what failed. */
@@ -20,7 +19,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<voi
   const blueprint = await readChecked(file);
   const ctx = options.ctx === undefined ? undefined : parseOption('--ctx', options.ctx);
   const run_id = options.runId ?? `R-${randomBytes(8).toString('hex')}`;
-  await withPorts(options.store, async (ports) => {
+  await withPorts(options, async (ports) => {
     const progress = showProgress(process.stderr);
     say(`run ${run_id}`);
     try {

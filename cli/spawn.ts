@@ -3,16 +3,16 @@ import { runAttempt } from '../lib/attempt.ts';
 import { loadValue } from '../lib/settle.ts';
 import { launchContext, type PayloadOptions, readChecked, readDirective } from './blueprint-file.ts';
 import { EXIT, print } from './output.ts';
-import { withPorts } from './ports.ts';
+import { type PortOptions, withPorts } from './ports.ts';
 
 /** `stepspawn spawn`: one attempt; prints its result with the value inline. */
 export async function spawnCommand(
   file: string,
-  options: PayloadOptions & { readonly store?: string; readonly timeoutSecs?: number },
+  options: PayloadOptions & PortOptions & { readonly timeoutSecs?: number },
 ): Promise<void> {
   const blueprint = await readChecked(file);
   const directive = await readDirective(options);
-  await withPorts(options.store, async (ports) => {
+  await withPorts(options, async (ports) => {
     const result = await runAttempt(
       {
         task_id: options.taskId ?? `T-${randomBytes(16).toString('hex')}`,

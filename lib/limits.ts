@@ -30,19 +30,27 @@ export const INLINE_VALUE_BYTES = 200_000;
 /** How much of a referenced value the result shows. */
 export const PREVIEW_CHARS = 1024;
 
+/** What the platform must still leave after the child's time, for ending it and storing the result. */
+const PLATFORM_RESERVE_SECS = 10;
+/** Where the platform leaves little, at most this part of it is reserve. */
+const RESERVE_SHARE = 0.5;
+
 /** The smallest of what request, template and platform allow; the default time where none of them says. */
 export function resolveLimits(options: {
   readonly template: Limits | null;
   readonly request_secs: number | undefined;
+  /** seconds until the platform ends us */
   readonly platform_secs: number | undefined;
 }): ResolvedLimits {
   const declared = options.template ?? {};
   const times = [options.request_secs, declared.timeout_secs].filter((secs) => secs != null);
   const wanted = times.length > 0 ? Math.min(...times) : DEFAULT_LIMITS.timeout_secs;
+  const left = Math.max(0, options.platform_secs ?? Number.POSITIVE_INFINITY);
+  const timeout_secs = Math.min(wanted, left - Math.min(PLATFORM_RESERVE_SECS, left * RESERVE_SHARE));
   return {
-    timeout_secs: Math.max(0, Math.min(wanted, options.platform_secs ?? Number.POSITIVE_INFINITY)),
+    timeout_secs,
     silence_secs: declared.silence_secs ?? DEFAULT_LIMITS.silence_secs,
-    grace_secs: declared.grace_secs ?? DEFAULT_LIMITS.grace_secs,
+    grace_secs: Math.min(declared.grace_secs ?? DEFAULT_LIMITS.grace_secs, (left - timeout_secs) / 2),
     stdout_bytes: declared.stdout_bytes ?? DEFAULT_LIMITS.stdout_bytes,
     stderr_bytes: declared.stderr_bytes ?? DEFAULT_LIMITS.stderr_bytes,
   };

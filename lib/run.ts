@@ -1,11 +1,12 @@
 /** One execution of a flow in this process: a loop over `plan` with bounded concurrency, resumable from the store. */
-import { type AttemptPorts, runAttempt } from './attempt.ts';
+import { runAttempt } from './attempt.ts';
 import { timestamp } from './clock.ts';
 import { StepspawnError } from './errors.ts';
 import type { PlannedStep } from './flow/lane.ts';
 import { type FlowRun, startFlow } from './flow/run.ts';
 import type { StepResult } from './flow/step-result.ts';
 import { digest, isObject, type JsonObject, type JsonValue, sha256 } from './json.ts';
+import type { AttemptPorts } from './ports.ts';
 import { loadValue } from './settle.ts';
 import { runKey } from './store/keys.ts';
 import {

@@ -10,15 +10,16 @@ import type { Draft } from './read-blueprint.ts';
 export function* checkFlow({ blueprint, named }: Subject): Generator<Issue> {
   const strict = blueprint.strategy?.strict_refs !== false;
   const { agents, metas } = named;
-  const isBuilt = (name: string): boolean => {
-    const agent = blueprint.agents?.[agents.get(name) ?? -1];
-    return agent !== undefined && (agent.kind ?? 'subprocess') === 'subprocess';
-  };
+  const drops = blueprint.strategy?.strict_kind === false;
   for (const [step, pointer] of steps(blueprint.flow)) {
-    if (strict && step.ref !== undefined && !isBuilt(step.ref)) {
+    const index = step.ref === undefined ? undefined : agents.get(step.ref);
+    const kind = blueprint.agents?.[index ?? -1]?.kind ?? 'subprocess';
+    if (strict && step.ref !== undefined && (index === undefined || (drops && kind !== 'subprocess'))) {
       const hint = agents.size > 1000 ? undefined : nearest(step.ref, agents.keys());
-      const meant = hint === undefined ? '' : `; did you mean ${quote(hint)}?`;
-      const message = `step names agent ${quote(step.ref)}, which is not declared${meant}; declared agents: ${listed(agents)}`;
+      const meant = hint === undefined || hint === step.ref ? '' : `; did you mean ${quote(hint)}?`;
+      const why =
+        index === undefined ? 'which is not declared' : `which is left out for its kind ${quote(kind)}`;
+      const message = `step names agent ${quote(step.ref)}, ${why}${meant}; declared agents: ${listed(agents)}`;
       yield error('dangling_reference', `${pointer}/ref`, message);
     }
     const ref = metaRef(step);

@@ -2,8 +2,7 @@
 import { createScanner, printParseErrorCode, visit } from 'jsonc-parser';
 import { JsonError, type JsonValue, MAX_DEPTH, parseJson } from '../json.ts';
 import { shorten } from './nearest.ts';
-import { unescapeSegments } from './pointer.ts';
-import type { ReadText } from './source.ts';
+import { type ReadText, unescapeSegments } from './source-text.ts';
 
 /** Reads the text as strict JSON, and only if that fails with comments and trailing commas blanked out. */
 export function readJsonText(text: string): ReadText {

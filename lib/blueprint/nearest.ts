@@ -2,11 +2,11 @@
 
 const MAX_LENGTH = 40;
 
-/** The candidate that is one or two typing errors away from the word, if any. */
+/** The candidate that is one or two typing errors away from the word, if any; short words allow none or one. */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > MAX_LENGTH) return undefined;
   let best: string | undefined;
-  let least = word.length < 4 ? 2 : 3;
+  let least = Math.min(3, Math.ceil(word.length / 2));
   for (const candidate of candidates) {
     const steps = editDistance(word, candidate);
     if (steps < least) {

@@ -29,7 +29,7 @@ export function readBlueprint(document: JsonValue): ReadBlueprint {
     : Blueprint.safeParse(document, STOP_AT_FIRST).data;
   if (blueprint) return { ok: true, blueprint };
   const found = [...schemaIssues(document).take(MAX_ISSUES + 1)];
-  const issues = found.map(({ issue }) => issue);
+  const issues = found.flatMap(({ issue }) => issue ?? []);
   const isUsable = isObject(document) && found.length <= MAX_ISSUES;
   return { ok: false, issues, draft: isUsable ? draftOf(document, found) : {} };
 }
@@ -81,10 +81,11 @@ function* partIssues(
   at: PropertyKey[],
   document: JsonValue,
 ): Generator<SchemaIssue> {
-  if (schema.safeParse(part, STOP_AT_FIRST).success) return;
+  const first = schema.safeParse(part, STOP_AT_FIRST).error;
+  if (!first) return;
   const isSmall = countUpTo(MAX_PART, part) < MAX_PART;
-  const parsed = schema.safeParse(part, isSmall ? undefined : STOP_AT_FIRST);
-  const issues = parsed.error?.issues.map((issue) => ({ ...issue, path: [...at, ...issue.path] })) ?? [];
+  const { issues: all } = (isSmall && schema.safeParse(part).error) || first;
+  const issues = all.map((issue) => ({ ...issue, path: [...at, ...issue.path] }));
   for (const found of translateIssues(Blueprint, issues, document)) {
     yield isSmall ? found : { ...found, path: found.path.slice(0, Math.max(at.length, 1)) };
   }
@@ -116,7 +117,11 @@ function leaveOut(copy: JsonObject, path: readonly PropertyKey[]): void {
     const name = path.length === 2 && element !== undefined && isObject(element) ? element.name : undefined;
     if (typeof name === 'string') owner[Number(key)] = { name };
     else Reflect.deleteProperty(owner, key);
-  } else if (isObject(owner)) Reflect.deleteProperty(owner, key);
+  } else if (isObject(owner)) {
+    Reflect.deleteProperty(owner, key);
+    // without its runner an agent would be checked as one that has none; without a kind it is not bound at all
+    if (path[0] === 'agents' && (key === 'runner' || key === 'runner_ref')) delete owner.kind;
+  }
 }
 
 function clone<T extends JsonValue>(value: T): T;

@@ -7,9 +7,9 @@ import { nearest, quote, shorten } from './nearest.ts';
 import { fieldsAt, type Schema, tagsAt, valueAt } from './schema-walk.ts';
 import { AUTHORING_REFS } from './walk.ts';
 
-/** An issue, and the path of the value that does not fit. */
+/** An issue, and the path of the value that does not fit; without an issue where `walkDocument` reports it. */
 export interface SchemaIssue {
-  readonly issue: Issue;
+  readonly issue?: Issue;
   readonly path: readonly PropertyKey[];
 }
 
@@ -23,22 +23,23 @@ export function checkSchema(schema: Schema, value: JsonValue): Issue[] {
   const result = z.core.safeParse(schema, value);
   return result.success
     ? []
-    : [...translateIssues(schema, result.error.issues, value)].map(({ issue }) => issue);
+    : [...translateIssues(schema, result.error.issues, value)].flatMap(({ issue }) => issue ?? []);
 }
 
-/** Zod's issues about a document in our words; what lies in an authoring reference is left out. */
+/** Zod's issues about a document in our words. */
 export function* translateIssues(
   schema: Schema,
   found: Iterable<ZodIssue>,
   document: JsonValue,
 ): Generator<SchemaIssue> {
-  const numbers = new Set<string>();
+  const refused = new Set<string>();
   for (const issue of found) {
-    const opaque = opaqueAncestor(document, issue);
-    if (opaque === undefined) yield* translate(schema, issue, document);
-    else if (isRaw(valueAt(document, opaque)) && !numbers.has(toPointer(opaque))) {
-      numbers.add(toPointer(opaque));
-      yield { path: opaque, issue: wrongType(opaque, 'an object', valueAt(document, opaque)) };
+    const path = opaqueAncestor(document, issue);
+    if (path === undefined) yield* translate(schema, issue, document);
+    else if (!refused.has(toPointer(path))) {
+      refused.add(toPointer(path));
+      const value = valueAt(document, path);
+      yield isRaw(value) ? { path, issue: wrongType(path, 'an object', value) } : { path };
     }
   }
 }
@@ -76,7 +77,8 @@ function* translate(schema: Schema, issue: ZodIssue, document: JsonValue): Gener
     yield { path, issue: wrongType(path, expected, value) };
   } else {
     const code = (typeof value === 'string' && CODES.get(last)) || 'invalid_value';
-    yield { path, issue: error(code, toPointer(path), `${expected}, got ${describe(value)}`) };
+    const got = expected.startsWith('expected') ? `, got ${describe(value)}` : '';
+    yield { path, issue: error(code, toPointer(path), expected + got) };
   }
 }
 

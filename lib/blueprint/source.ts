@@ -13,20 +13,6 @@ export interface Source {
   readonly locateAll: (pointers: readonly string[]) => (SourcePosition | undefined)[];
 }
 
-/** What a reader makes of text: the value and the offsets of pointers, or what is wrong and where. */
-export type ReadText =
-  | {
-      readonly ok: true;
-      readonly value: JsonValue;
-      readonly offsets: (pointers: readonly string[]) => (number | undefined)[];
-    }
-  | {
-      readonly ok: false;
-      readonly code: string;
-      readonly message: string;
-      readonly offset: number | undefined;
-    };
-
 const MIB = 1024 * 1024;
 export const MAX_JSON_BYTES = 16 * MIB;
 export const MAX_YAML_BYTES = 4 * MIB;

@@ -38,6 +38,7 @@ export function* checkSpec(spec: JsonValue | undefined, pointer: string, agent: 
   const parsed = Spec.safeParse(spec, isLong(spec) ? STOP_AT_FIRST : undefined);
   if (!parsed.success) {
     for (const { issue, path } of translateIssues(Spec, parsed.error.issues, spec)) {
+      if (!issue) continue;
       const hint = issue.path === '/program' ? '; an agent without a runner needs it' : '';
       yield {
         ...issue,

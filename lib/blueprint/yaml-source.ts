@@ -1,7 +1,7 @@
 /** YAML 1.2 (core schema) to JSON: numbers keep their digits, and what JSON cannot say is an error. */
 import { Composer, type Document, Lexer, Parser } from 'yaml';
 import { MAX_DEPTH } from '../json.ts';
-import type { ReadText } from './source.ts';
+import type { ReadText } from './source-text.ts';
 import { offsetOfNode, YamlFault, yamlToJson } from './yaml-value.ts';
 
 /** More tokens than this take seconds and hundreds of MB; as JSON the same document takes milliseconds. */
@@ -26,8 +26,13 @@ export function readYamlText(text: string): ReadText {
 
 function compose(text: string): Document.Parsed {
   const composer = new Composer({ uniqueKeys: false, logLevel: 'silent' });
-  // the composer would go on and collect an error per token; the first one is enough
-  Object.assign(composer, { onError: stopAtError });
+  // the composer would go on and make an error per token; it calls again with what it catches on its way out
+  let first: YamlFault | undefined;
+  const onError = (source: ErrorSource, _code: string, message: string): never => {
+    first ??= syntaxFault(source, message);
+    throw first;
+  };
+  Object.assign(composer, { onError });
   let document: Document.Parsed | undefined;
   for (const next of composer.compose(boundedTokens(text))) {
     if (document)
@@ -35,17 +40,17 @@ function compose(text: string): Document.Parsed {
     document = next;
   }
   const [problem] = [...(document?.errors ?? []), ...(document?.warnings ?? [])];
-  if (problem) stopAtError(problem.pos[0], problem.code, problem.message);
+  if (problem) throw syntaxFault(problem.pos, problem.message);
   if (!document?.contents) throw new YamlFault('not_yaml', 'the document is empty', 0);
   return document;
 }
 
 type ErrorSource = number | readonly number[] | { readonly offset: number };
 
-function stopAtError(source: ErrorSource, _code: string, message: string): never {
-  const offset = typeof source === 'number' ? source : 'offset' in source ? source.offset : (source[0] ?? 0);
+function syntaxFault(source: ErrorSource, message: string): YamlFault {
+  const offset = typeof source === 'number' ? source : 'offset' in source ? source.offset : source[0];
   const [line = message] = message.split('\n');
-  throw new YamlFault('not_yaml', `not YAML: ${line.charAt(0).toLowerCase()}${line.slice(1)}`, offset);
+  return new YamlFault('not_yaml', `not YAML: ${line.charAt(0).toLowerCase()}${line.slice(1)}`, offset);
 }
 
 /** The parser's tokens; stops at too many of them, and at nesting that would overflow the composer's stack. */
@@ -60,7 +65,10 @@ function* boundedTokens(text: string) {
         parser.offset,
       );
     }
-    yield* parser.next(lexeme);
+    for (const token of parser.next(lexeme)) {
+      if (token.type === 'error') throw syntaxFault(token.offset, token.message);
+      yield token;
+    }
     if (parser.stack.length > MAX_DEPTH + 20) {
       throw new YamlFault('too_deep', `nested deeper than ${MAX_DEPTH} levels`, parser.offset);
     }

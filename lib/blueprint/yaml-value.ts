@@ -12,7 +12,7 @@ import {
 } from 'yaml';
 import { type JsonObject, type JsonValue, MAX_DEPTH, setMember } from '../json.ts';
 import { quote, shorten } from './nearest.ts';
-import { unescapeSegments } from './pointer.ts';
+import { unescapeSegments } from './source-text.ts';
 
 /** What JSON cannot say, or what would not end in bounded time. */
 export class YamlFault extends Error {

@@ -25,7 +25,10 @@ export function stepError(
   const base = { failed_step: ref, positions: [position] };
   if (result.status === 'failed')
     return { ...base, message: `${wrapped}dispatch_attempt: dispatch failed: ${result.message}` };
-  measure(result.value);
-  const message = `${wrapped}blocked: ${canonicalJson(result.value)}`;
-  return { ...base, message, verdict_value: result.value };
+  const { size } = measure(result.value);
+  const quoted = size > MAX_QUOTED ? `a value of about ${size} characters` : canonicalJson(result.value);
+  return { ...base, message: `${wrapped}blocked: ${quoted}`, verdict_value: result.value };
 }
+
+/** Characters of JSON that an error message quotes. */
+const MAX_QUOTED = 64 * 1024 * 1024;

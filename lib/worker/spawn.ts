@@ -2,8 +2,9 @@
 import { type ChildProcess, spawn as nodeSpawn } from 'node:child_process';
 import { closeSync, fstatSync, openSync, statfsSync, writeSync } from 'node:fs';
 import { type Issue, StepspawnError } from '../errors.ts';
-import type { ResolvedLimits } from '../limits.ts';
+import { type ResolvedLimits, TAIL_BYTES } from '../limits.ts';
 import type { ExitStatus } from '../task.ts';
+import { coverInherited } from './descriptors.ts';
 import { openFifo, takeFifo } from './fifo.ts';
 import { processTree } from './processes.ts';
 import { diskError, type Scratch } from './scratch.ts';
@@ -41,6 +42,8 @@ export type Spawn = (start: Start) => Promise<Exit>;
 
 const WATCH_MS = 50;
 const SETTLE_MS = 100;
+/** early looks at the tree, so that what leaves it soon after the start is known; then once a second */
+const OBSERVE_AT_MS = [15, 50, 120, 250, 500];
 const KILL_ROUNDS = 200;
 /** scratch space that is never given to a child's output, so that the result can still be written */
 const RESERVED_BYTES = 16 * 1024 * 1024;
@@ -113,7 +116,7 @@ async function startChild(start: Start, program: string, files: Files): Promise<
       cwd: start.cwd,
       env: { ...start.env },
       detached: true,
-      stdio: [files.stdinFd, files.stdoutFd, files.fifo.writeFd],
+      stdio: [files.stdinFd, files.stdoutFd, files.fifo.writeFd, ...coverInherited()],
     });
     await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject));
     return child;
@@ -137,7 +140,6 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
   const stdoutLimit = Math.min(limits.stdout_bytes, freeBytes(start.scratch.dir));
   let cause: StopCause | null = null;
   let status: ExitStatus | undefined;
-  let stderrBytes = 0;
   let stdoutBytes = 0;
   let lastOutput = performance.now();
   let stopping: Promise<unknown> | undefined;
@@ -157,11 +159,10 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
     cause = why;
     stopping = endTree(tree, limits.grace_secs * 1000).then(() => setTimeout(giveUp, SETTLE_MS));
   };
+  const stderr = stderrWriter(files.stderrFd, limits.stderr_bytes, () => stop('output_limit'));
   const drained = drain(files.fifo.reader, (chunk) => {
-    stderrBytes += chunk.length;
     lastOutput = performance.now();
-    if (stderrBytes > limits.stderr_bytes) stop('output_limit');
-    else writeAll(files.stderrFd, chunk, () => stop('output_limit'));
+    stderr.write(chunk);
   });
   const watch = (): void => {
     const size = fstatSync(files.stdoutFd).size;
@@ -176,6 +177,7 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
   };
 
   const watcher = setInterval(watch, WATCH_MS);
+  const observers = OBSERVE_AT_MS.map((ms) => setTimeout(tree.observe, ms));
   const observer = setInterval(tree.observe, 1000);
   const timer = setTimeout(() => stop('timed_out'), Math.min(limits.timeout_secs * 1000, 2 ** 31 - 1));
   const onAbort = (): void => stop(signal?.reason === 'cancelled' ? 'cancelled' : 'interrupted');
@@ -191,17 +193,18 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
     clearTimeout(timer);
     clearInterval(watcher);
     clearInterval(observer);
+    for (const timeout of observers) clearTimeout(timeout);
     signal?.removeEventListener('abort', onAbort);
   }
   await Promise.race([drained, delay(SETTLE_MS)]);
   files.fifo.reader.destroy();
   const size = fstatSync(files.stdoutFd).size;
-  if (cause === null && (size > stdoutLimit || stderrBytes > limits.stderr_bytes)) cause = 'output_limit';
+  if (cause === null && (size > stdoutLimit || stderr.overflowed())) cause = 'output_limit';
   return {
     status: status ?? { code: null, signal: null },
     cause,
     stdout: { path: files.stdoutPath, size_bytes: size },
-    stderr: { path: files.stderrPath, size_bytes: stderrBytes },
+    stderr: { path: files.stderrPath, size_bytes: stderr.finish() },
     warnings,
   };
 }
@@ -247,12 +250,42 @@ function drain(reader: Files['fifo']['reader'], onChunk: (chunk: Buffer) => void
   return new Promise((resolve) => reader.once('end', resolve).once('error', resolve).once('close', resolve));
 }
 
-function writeAll(fd: number, chunk: Buffer, onFull: () => void): void {
-  try {
-    for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at);
-  } catch {
-    onFull();
-  }
+interface StderrWriter {
+  readonly write: (chunk: Buffer) => void;
+  readonly overflowed: () => boolean;
+  /** Adds the end of what was cut; the number of bytes that the child printed. */
+  readonly finish: () => number;
+}
+
+/** Keeps the first `limit` bytes, and of what is more the last 8 KiB with a line that tells how much is missing. */
+function stderrWriter(fd: number, limit: number, onOverflow: () => void): StderrWriter {
+  let seen = 0;
+  let kept = 0;
+  let last = Buffer.alloc(0);
+  const put = (bytes: Uint8Array): void => {
+    try {
+      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+    } catch {
+      onOverflow();
+    }
+  };
+  return {
+    write: (chunk) => {
+      seen += chunk.length;
+      const fits = chunk.subarray(0, Math.max(0, limit - kept));
+      kept += fits.length;
+      put(fits);
+      if (seen <= limit) return;
+      last = Buffer.concat([last, chunk.subarray(fits.length)]).subarray(-TAIL_BYTES);
+      onOverflow();
+    },
+    overflowed: () => seen > limit,
+    finish: () => {
+      if (last.length > 0)
+        put(Buffer.concat([Buffer.from(`\n[${seen - kept - last.length} bytes cut here]\n`), last]));
+      return seen;
+    },
+  };
 }
 
 function freeBytes(dir: string): number {

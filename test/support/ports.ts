@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import { baseEnvironment } from '../../lib/config.ts';
 import type { RunPorts } from '../../lib/run.ts';
+import { NO_SECRETS } from '../../lib/secrets.ts';
 import { folderStore } from '../../lib/store/folder.ts';
 import { hostProcess } from '../../lib/worker/processes.ts';
 import { openScratch } from '../../lib/worker/scratch.ts';
@@ -26,6 +27,7 @@ export async function realPorts(folder: string, given: Partial<RunPorts> = {}): 
     scratch: await openScratch({ root }),
     spawn,
     base_env: baseEnvironment(process.env),
+    secrets: NO_SECRETS,
     default_cwd: null,
     host: hostProcess(),
     cancel_poll_ms: 200,

@@ -1,0 +1,147 @@
+/** Runs the child of one attempt: render, spawn, collect. */
+import type { CompiledAgent } from './blueprint/compile.ts';
+import { StepspawnError } from './errors.ts';
+import { promptText } from './flow/step-input.ts';
+import { canonicalJson, type JsonValue } from './json.ts';
+import type { AttemptPorts } from './ports.ts';
+import { findAgent, type Prepared } from './prepare.ts';
+import { attemptKey } from './store/keys.ts';
+import type { Task } from './task.ts';
+import { checkedBlueprint } from './validate.ts';
+import { type Collected, collectOutput } from './worker/collect.ts';
+import { type Command, needsSystemFile, type Payload, payloadFile, renderCommand } from './worker/render.ts';
+import type { Scratch } from './worker/scratch.ts';
+import type { Exit } from './worker/spawn.ts';
+import { renderSystemPrompt } from './worker/system-prompt.ts';
+
+/**
+ * Renders the command, starts it, and reads what it printed. `mark` is the secret mark of the attempt's processes;
+ * `onStart` is called once the child runs. Throws PlaceholderUnset, InvalidBlueprint and SpawnFailed.
+ */
+export async function runChild(
+  prepared: Prepared,
+  scratch: Scratch,
+  mark: string,
+  ports: AttemptPorts,
+  onStart: () => void,
+): Promise<{ readonly exit: Exit; readonly collected: Collected }> {
+  const { task, agent, directive, limits } = prepared;
+  const { command, payload } = await render(agent, task, directive, {
+    system_file: scratch.file('system.md'),
+    payload_file: scratch.file('payload.json'),
+    nonce: mark.slice(mark.indexOf('=') + 1),
+  });
+  const { worker } = agent;
+  if (payload.system !== null && worker.path === 'template' && needsSystemFile(worker)) {
+    await scratch.write('system.md', payload.system);
+  }
+  await scratch.write('payload.json', canonicalJson(payloadFile(agent, payload)));
+  const secrets = await resolveSecrets(agent, ports);
+  const output = collectOutput({ worker, scratch, onEvent: ports.onEvent });
+  const watch = watchCancel(task, ports);
+  try {
+    const exit = await ports.spawn({
+      argv: command.argv,
+      env: { ...ports.base_env, HOME: scratch.home, TMPDIR: scratch.tmp, ...command.env, ...secrets },
+      cwd: command.cwd ?? ports.default_cwd ?? scratch.work,
+      origin: originOf(agent),
+      stdin: command.stdin,
+      limits,
+      scratch,
+      fifoRoot: ports.scratch.dir,
+      mark,
+      signal: watch.signal,
+      onStart,
+      onGrowth: output.grow,
+    });
+    return { exit, collected: await output.settle(exit) };
+  } finally {
+    watch.stop();
+  }
+}
+
+/** The Command that an attempt would start, with made-up paths and nonce; starts and writes nothing. */
+export async function previewCommand(task: Task): Promise<Command> {
+  const agent = findAgent(await checkedBlueprint(task.blueprint), task.agent);
+  const made = { system_file: '$ATTEMPT/system.md', payload_file: '$ATTEMPT/payload.json', nonce: '$NONCE' };
+  return (await render(agent, task, task.in ?? '', made)).command;
+}
+
+async function render(
+  agent: CompiledAgent,
+  task: Task,
+  directive: JsonValue,
+  made: { readonly system_file: string; readonly payload_file: string; readonly nonce: string },
+): Promise<{ readonly command: Command; readonly payload: Payload }> {
+  const prompt = agent.worker.path === 'template' ? agent.worker.system_prompt : null;
+  const system = prompt === null ? null : await renderedPrompt(agent, prompt, directive);
+  const payload: Payload = {
+    task_id: task.task_id,
+    attempt: task.attempt,
+    prompt: promptText(directive),
+    system,
+    system_file: system === null ? null : made.system_file,
+    payload_file: made.payload_file,
+    context: task.context ?? {},
+    nonce: made.nonce,
+  };
+  const rendered = renderCommand(agent, payload);
+  if (rendered.ok) return { command: rendered.command, payload };
+  const { issues } = rendered;
+  throw new StepspawnError('PlaceholderUnset', issues.map(({ message }) => message).join('; '), { issues });
+}
+
+async function resolveSecrets(
+  { worker }: CompiledAgent,
+  { secrets }: AttemptPorts,
+): Promise<Record<string, string>> {
+  const named = Object.entries((worker.path === 'template' && worker.secrets) || {});
+  return Object.fromEntries(
+    await Promise.all(named.map(async ([variable, name]) => [variable, await secrets.resolve(name)])),
+  );
+}
+
+async function renderedPrompt(agent: CompiledAgent, prompt: string, directive: JsonValue): Promise<string> {
+  const answer = await renderSystemPrompt(prompt, directive);
+  if (answer.ok) return answer.text;
+  const message = `render system_prompt of agent '${agent.name}': ${answer.message}`;
+  const path = agent.worker.path === 'template' ? (agent.worker.system_prompt_pointer ?? '') : '';
+  throw new StepspawnError(
+    answer.code === 'undefined_variable' ? 'PlaceholderUnset' : 'InvalidBlueprint',
+    message,
+    {
+      issues: [{ code: answer.code, path, message, severity: 'error' }],
+    },
+  );
+}
+
+function originOf({ worker }: CompiledAgent): { argv: string; env: string; cwd: string } {
+  if (worker.path === 'spec')
+    return { argv: `${worker.pointer}/args`, env: `${worker.pointer}/env`, cwd: `${worker.pointer}/cwd` };
+  return { argv: `${worker.pointer}/argv`, env: `${worker.pointer}/env`, cwd: worker.cwd_pointer };
+}
+
+/** Aborts when the caller does, and when the attempt's cancel marker appears. */
+function watchCancel(
+  task: Task,
+  ports: AttemptPorts,
+): { readonly signal: AbortSignal; readonly stop: () => void } {
+  const controller = new AbortController();
+  const key = attemptKey(task.task_id, task.attempt, 'cancel.json');
+  const look = async (): Promise<void> => {
+    const found = await ports.store.read(key).catch(() => null);
+    if (found) controller.abort('cancelled');
+  };
+  const timer = setInterval(() => void look(), ports.cancel_poll_ms);
+  const onAbort = (): void =>
+    controller.abort(ports.signal?.reason === 'cancelled' ? 'cancelled' : 'interrupted');
+  if (ports.signal?.aborted) onAbort();
+  ports.signal?.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    stop: () => {
+      clearInterval(timer);
+      ports.signal?.removeEventListener('abort', onAbort);
+    },
+  };
+}

@@ -1,0 +1,28 @@
+/** What an entry (terminal, server, Lambda) brings along for attempts. */
+import type { Secrets } from './secrets.ts';
+import type { ObjectStore } from './store/object-store.ts';
+import type { HostProcess } from './store/result-store.ts';
+import type { ScratchRoot } from './worker/scratch.ts';
+import type { Spawn } from './worker/spawn.ts';
+import type { StreamEvent } from './worker/stream-event.ts';
+
+export interface AttemptPorts {
+  readonly store: ObjectStore;
+  readonly scratch: ScratchRoot;
+  readonly spawn: Spawn;
+  /** the child's environment before anything is added: PATH, locale, TZ */
+  readonly base_env: Readonly<Record<string, string>>;
+  readonly secrets: Secrets;
+  /** where a child without cwd and work dir runs; null: the attempt's own empty directory */
+  readonly default_cwd: string | null;
+  /** this process, when claims of dead holders on this host may be taken over at once */
+  readonly host: HostProcess | null;
+  /** milliseconds between two looks at the cancel marker, and before the first */
+  readonly cancel_poll_ms: number;
+  /** milliseconds since the epoch at which the platform wants the result stored */
+  readonly platform_deadline?: number;
+  /** aborted: the child is ended and the claim given back, or, with the reason `cancelled`, that result stored */
+  readonly signal?: AbortSignal | undefined;
+  /** stream modes: each event as it arrives */
+  readonly onEvent?: ((event: StreamEvent) => void) | undefined;
+}
