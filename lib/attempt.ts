@@ -1,39 +1,51 @@
 /** The use case: claim -> compile -> render -> spawn -> normalise -> store. */
+import { randomBytes } from 'node:crypto';
 import { runChild } from './child.ts';
 import { now, timestamp } from './clock.ts';
 import { ERRORS, errorBody, StepspawnError } from './errors.ts';
-import { CLAIM_MARGIN_MS } from './limits.ts';
+import { claimMarginMs, STORE_PATIENCE_MS } from './limits.ts';
 import type { AttemptPorts } from './ports.ts';
 import { type Prepared, prepare } from './prepare.ts';
-import { storeStreams, storeValue, untilStored } from './settle.ts';
+import { persist, storeStreams, storeValue } from './settle.ts';
+import { withPatience } from './store/patience.ts';
 import { claimAttempt, type HeldClaim, markOf, releaseClaim, storeResult } from './store/result-store.ts';
 import type { Task, TaskResult } from './task.ts';
 import { endMarked, isAlive } from './worker/processes.ts';
 import type { Scratch } from './worker/scratch.ts';
+
+/** Calls on the store that taking a claim makes at the most, unless others take part. */
+const CLAIM_CALLS = 5;
+const CLAIM_TRIES = 3;
 
 /**
  * Runs one attempt, or answers from the store what it came to: at most one child runs for a task id and attempt.
  * A child that fails is a result. Throws InvalidBlueprint, InvalidTask, PlaceholderUnset, SpawnFailed,
  * AttemptConflict, AttemptInProgress, NotFound and StoreUnavailable.
  */
-export async function runAttempt(task: Task, ports: AttemptPorts): Promise<TaskResult> {
+export async function runAttempt(task: Task, given: AttemptPorts): Promise<TaskResult> {
+  const patience = given.store_patience_ms ?? STORE_PATIENCE_MS;
+  const ports = { ...given, store: withPatience(given.store, patience) };
   const prepared = await prepare(task, ports);
   const { limits, request_digest } = prepared;
-  const deadline = now() + limits.timeout_secs * 1000 + CLAIM_MARGIN_MS;
   const { task_id, attempt } = task;
-  const answer = await claimAttempt(ports.store, {
-    task_id,
-    attempt,
-    request_digest,
-    deadline,
-    now: now(),
-    host: ports.host,
-    isAlive,
-  });
+  const deadline = now() + limits.timeout_secs * 1000 + claimMarginMs(limits);
+  const holder = randomBytes(16).toString('hex');
+  const answer = await persist({ deadline, patience: CLAIM_CALLS * patience, tries: CLAIM_TRIES }, () =>
+    claimAttempt(ports.store, {
+      task_id,
+      attempt,
+      request_digest,
+      holder,
+      deadline,
+      now: now(),
+      host: ports.host,
+      isAlive,
+    }),
+  );
   if (answer.kind === 'settled') return replay(answer.result);
   const { held } = answer;
   if (held.takenOver?.sameHost) endMarked(markOf(held.takenOver.holder));
-  return work(prepared, held, deadline, ports);
+  return work(prepared, held, { deadline, patience }, ports);
 }
 
 /** A stored result as the answer to a repeated request: a stored failure is thrown again. */
@@ -46,7 +58,7 @@ export function replay(result: TaskResult): TaskResult {
 async function work(
   prepared: Prepared,
   held: HeldClaim,
-  deadline: number,
+  time: { readonly deadline: number; readonly patience: number },
   ports: AttemptPorts,
 ): Promise<TaskResult> {
   const started_at = timestamp();
@@ -69,7 +81,7 @@ async function work(
       replayed: false,
     };
     const result: TaskResult = { ...base, ...rest, ...times };
-    return untilStored(deadline, () => storeResult(ports.store, result));
+    return persist(time, () => storeResult(ports.store, result));
   };
   const warnings = started
     ? ['an earlier holder of this attempt was lost; its child may have run once already']
@@ -88,8 +100,9 @@ async function work(
       );
     }
     const { outcome } = collected;
-    const value = await untilStored(deadline, () => storeValue(ports.store, base, outcome.value));
-    const streams = await untilStored(deadline, () => storeStreams(ports.store, base, collected));
+    const bytes = collected.stdout.size_bytes + collected.stderr.size_bytes;
+    const value = await persist({ ...time, bytes }, () => storeValue(ports.store, base, outcome.value));
+    const streams = await persist({ ...time, bytes }, () => storeStreams(ports.store, base, collected));
     return await finish({
       status: outcome.ok ? 'passed' : 'blocked',
       ok: outcome.ok,
@@ -117,7 +130,8 @@ async function work(
     await releaseClaim(ports.store, held, started).catch(() => undefined);
     throw error;
   } finally {
-    await scratch?.remove();
+    // what cannot be removed now is swept at the next start; the result stands
+    await scratch?.remove().catch(() => undefined);
   }
 }
 

@@ -25,8 +25,8 @@ export const MAX_DEPTH = 127;
 export const MAX_STORED_DEPTH = 1000;
 
 export class JsonError extends Error {
-  readonly code: 'not_json' | 'too_deep';
-  constructor(code: 'not_json' | 'too_deep', message: string, cause?: unknown) {
+  readonly code: 'not_json' | 'too_deep' | 'too_large';
+  constructor(code: JsonError['code'], message: string, cause?: unknown) {
     super(message, { cause });
     this.name = 'JsonError';
     this.code = code;
@@ -127,10 +127,28 @@ const SURROGATE = /[\ud800-\udfff]/;
 
 /**
  * Compact JSON with object keys sorted by UTF-8 bytes at every level and numbers as written. Throws `JsonError`
- * over `MAX_STORED_DEPTH` nested containers.
+ * over `MAX_STORED_DEPTH` nested containers, and when the text would be longer than a string can be.
  */
 export function canonicalJson(value: JsonValue): string {
-  return write(value, 0);
+  return bounded(() => write(value, 0));
+}
+
+/** Compact JSON with keys in the order of the value. Throws `JsonError` when it would be longer than a string can be. */
+export function compactJson(value: unknown): string {
+  return bounded(() => JSON.stringify(value));
+}
+
+function bounded(print: () => string): string {
+  try {
+    return print();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new JsonError(
+      'too_large',
+      'the value is too large or too deep to be written as one JSON text',
+      error,
+    );
+  }
 }
 
 function write(value: JsonValue, depth: number): string {

@@ -21,8 +21,8 @@ export const DEFAULT_LIMITS: ResolvedLimits = {
   stderr_bytes: GIB / 4,
 };
 
-/** How much later than its own limit a holder may still be storing its result. */
-export const CLAIM_MARGIN_MS = 10_000;
+/** How long one call on a small stored object may take before the store counts as unavailable. */
+export const STORE_PATIENCE_MS = 30_000;
 /** The end of a stream that a result carries itself. */
 export const TAIL_BYTES = 8 * 1024;
 /** A value of more bytes of JSON lies in its own object and is referenced. */
@@ -34,6 +34,11 @@ export const PREVIEW_CHARS = 1024;
 const PLATFORM_RESERVE_SECS = 10;
 /** Where the platform leaves little, at most this part of it is reserve. */
 const RESERVE_SHARE = 0.5;
+
+/** How much later than its limit a holder may still be ending its child and storing the result. */
+export function claimMarginMs({ grace_secs }: ResolvedLimits): number {
+  return Math.max(10, grace_secs + 5) * 1000;
+}
 
 /** The smallest of what request, template and platform allow; the default time where none of them says. */
 export function resolveLimits(options: {

@@ -8,6 +8,8 @@ import type { StreamEvent } from './worker/stream-event.ts';
 
 export interface AttemptPorts {
   readonly store: ObjectStore;
+  /** milliseconds until a call on a small object counts as failed; a default when absent */
+  readonly store_patience_ms?: number;
   readonly scratch: ScratchRoot;
   readonly spawn: Spawn;
   /** the child's environment before anything is added: PATH, locale, TZ */

@@ -2,7 +2,7 @@
 import type { CompiledAgent } from './blueprint/compile.ts';
 import { now } from './clock.ts';
 import { failWith, type Issue, StepspawnError } from './errors.ts';
-import { digest, escapeSegment, isObject, type JsonValue, sha256 } from './json.ts';
+import { digest, escapeSegment, isObject, JsonError, type JsonValue, sha256 } from './json.ts';
 import { type ResolvedLimits, resolveLimits } from './limits.ts';
 import type { AttemptPorts } from './ports.ts';
 import { blueprintKey } from './store/keys.ts';
@@ -29,12 +29,7 @@ export async function prepare(task: Task, ports: AttemptPorts): Promise<Prepared
   const agent = findAgent(blueprint, task.agent);
   checkSecrets(agent, ports.secrets.names);
   const directive = await findInput(task, ports.store);
-  const request_digest = digest({
-    agent: task.agent,
-    blueprint: blueprint.digest,
-    input: digest(directive),
-    context: task.context ?? null,
-  });
+  const request_digest = requestDigest(task, blueprint.digest, directive);
   const limits = resolveLimits({
     template: agent.worker.path === 'template' ? agent.worker.limits : null,
     request_secs: task.timeout_secs,
@@ -42,6 +37,16 @@ export async function prepare(task: Task, ports: AttemptPorts): Promise<Prepared
       ports.platform_deadline === undefined ? undefined : (ports.platform_deadline - now()) / 1000,
   });
   return { task, blueprint, agent, directive, request_digest, limits };
+}
+
+/** Covers what was asked, not how long it may take: inline and referenced forms count as equal. */
+function requestDigest({ agent, context }: Task, blueprint: string, directive: JsonValue): string {
+  try {
+    return digest({ agent, blueprint, input: digest(directive), context: context ?? null });
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    throw new StepspawnError('InvalidTask', `the input cannot be used: ${error.message}`, { cause: error });
+  }
 }
 
 /** Only names that the operator mapped are resolved. */

@@ -277,7 +277,8 @@ function endOf(
   if (status.status === 'done') return { status: 'done', ctx: status.ctx, steps, retry_attempts: {} };
   if (status.status === 'failed') {
     const { positions, ...error } = status.error;
-    const ended = steps.filter(({ position }) => positions.includes(position));
+    const fatal = new Set(positions);
+    const ended = steps.filter(({ position }) => fatal.has(position));
     return { status: 'failed', error, steps, retry_attempts: retry([...cancelled, ...ended]) };
   }
   if (stopped === 'cancelled') {

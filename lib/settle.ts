@@ -6,6 +6,7 @@ import { canonicalJson, type JsonValue, sha256 } from './json.ts';
 import { INLINE_VALUE_BYTES, PREVIEW_CHARS, TAIL_BYTES } from './limits.ts';
 import { attemptKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
+import { inTime } from './store/patience.ts';
 import { type AttemptId, parseStored } from './store/result-store.ts';
 import type { StreamSummary, TaskResult } from './task.ts';
 import type { Collected, Printed } from './worker/collect.ts';
@@ -51,14 +52,32 @@ export async function storeStreams(
   return { stdout: await put('stdout', collected.stdout), stderr: await put('stderr', collected.stderr) };
 }
 
-/** Tries again while the store is unavailable, until `deadline` (milliseconds since the epoch). */
-export async function untilStored<T>(deadline: number, write: () => Promise<T>): Promise<T> {
-  for (let pause = 100; ; pause = Math.min(pause * 2, 2000)) {
+/** Bytes per second that a store which works takes at the least. */
+const SLOWEST_BYTES_PER_SEC = 1024 * 1024;
+
+export interface Persistence {
+  /** milliseconds since the epoch until which it is tried again */
+  readonly deadline: number;
+  /** milliseconds that one try may take; what is large gets more */
+  readonly patience: number;
+  /** how much is written */
+  readonly bytes?: number;
+  /** how often it is tried at the most */
+  readonly tries?: number;
+}
+
+/** Calls `write` again while the store is unavailable. Throws what the last try threw. */
+export async function persist<T>(
+  { deadline, patience, bytes = 0, tries = Number.POSITIVE_INFINITY }: Persistence,
+  write: () => Promise<T>,
+): Promise<T> {
+  const perTry = patience + (bytes / SLOWEST_BYTES_PER_SEC) * 1000;
+  for (let tried = 1, pause = 100; ; tried++, pause = Math.min(pause * 2, 2000)) {
     try {
-      return await write();
+      return await inTime(write(), Math.max(1, Math.min(perTry, deadline - now())), 'an attempt');
     } catch (error) {
       const retryable = error instanceof StepspawnError && error.code === 'StoreUnavailable';
-      if (!retryable || now() + pause > deadline) throw error;
+      if (!retryable || tried >= tries || now() + pause > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
     }
   }

@@ -21,7 +21,7 @@ export async function inTime<T>(promise: Promise<T>, ms: number, what: string): 
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(
     () => reject(new StepspawnError('StoreUnavailable', `the store did not answer within ${ms} ms: ${what}`)),
-    ms,
+    Math.min(ms, 2 ** 31 - 1),
   );
   try {
     return await Promise.race([promise, late]);

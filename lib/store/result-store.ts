@@ -1,5 +1,4 @@
 /** Claims and results of attempts: at most one holder at a time, exactly one stored result. */
-import { randomBytes } from 'node:crypto';
 import * as z from 'zod';
 import { StepspawnError } from '../errors.ts';
 import { canonicalJson, type JsonValue, MAX_STORED_DEPTH, parseJson, sha256 } from '../json.ts';
@@ -30,6 +29,8 @@ export interface AttemptId {
 
 export interface ClaimRequest extends AttemptId {
   readonly request_digest: string;
+  /** secret name of the caller, the same when it asks again */
+  readonly holder: string;
   /** milliseconds since the epoch until which the holder may work, and now */
   readonly deadline: number;
   readonly now: number;
@@ -60,7 +61,7 @@ export type ClaimAnswer =
 export async function claimAttempt(store: ObjectStore, request: ClaimRequest): Promise<ClaimAnswer> {
   const key = attemptKey(request.task_id, request.attempt, 'claim.json');
   const claim: Claim = {
-    holder: randomBytes(16).toString('hex'),
+    holder: request.holder,
     request_digest: request.request_digest,
     deadline: new Date(request.deadline).toISOString(),
     host: request.host,

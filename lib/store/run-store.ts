@@ -6,7 +6,15 @@
  */
 import { timestamp } from '../clock.ts';
 import { StepspawnError } from '../errors.ts';
-import { canonicalJson, isObject, type JsonValue, sha256, toDouble } from '../json.ts';
+import {
+  canonicalJson,
+  compactJson,
+  isObject,
+  JsonError,
+  type JsonValue,
+  sha256,
+  toDouble,
+} from '../json.ts';
 import { runKey } from './keys.ts';
 import type { ObjectStore } from './object-store.ts';
 import { parseStored } from './result-store.ts';
@@ -98,8 +106,23 @@ export async function endRound(
 ): Promise<Ended> {
   const ended: Ended = { run_id: round.run_id, ...end, completed_at: timestamp() };
   const key = runKey(round.run_id, `${round.number}/result.json`);
-  if (await store.create(key, JSON.stringify(ended))) return ended;
+  await store.create(key, storable(ended));
   return ((await readJson(store, key)) as Ended | null) ?? ended;
+}
+
+/** JSON of the end; a context that cannot be stored makes the run a failed one. */
+function storable(ended: Ended): string {
+  try {
+    return compactJson(ended);
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    const { ctx: _, ...rest } = ended;
+    return compactJson({
+      ...rest,
+      status: 'failed',
+      error: { message: `the final context cannot be stored: ${error.message}` },
+    });
+  }
 }
 
 /** Outcomes of this round that depended on time: which lane decided the fan-out at a position. */

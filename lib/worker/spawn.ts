@@ -45,7 +45,7 @@ const SETTLE_MS = 100;
 /** early looks at the tree, so that what leaves it soon after the start is known; then once a second */
 const OBSERVE_AT_MS = [15, 50, 120, 250, 500];
 const KILL_ROUNDS = 200;
-/** scratch space that is never given to a child's output, so that the result can still be written */
+/** scratch space that is never given to a child's output, so that the result can still be written: at most a tenth */
 const RESERVED_BYTES = 16 * 1024 * 1024;
 
 /**
@@ -290,7 +290,8 @@ function stderrWriter(fd: number, limit: number, onOverflow: () => void): Stderr
 
 function freeBytes(dir: string): number {
   const { bavail, bsize } = statfsSync(dir);
-  return Math.max(0, bavail * bsize - RESERVED_BYTES);
+  const free = bavail * bsize;
+  return free - Math.min(RESERVED_BYTES, free / 10);
 }
 
 function delay(ms: number): Promise<void> {

@@ -114,6 +114,12 @@ export function mix(seed: number, text: string): number {
   return (hash ^ (hash >>> 13)) >>> 0;
 }
 
+/** A choice among the outstanding steps that looks random. */
+export function chooser(seed: number): (count: number) => number {
+  let calls = 0;
+  return (count) => mix(seed, String(calls++)) % count;
+}
+
 const VALUES: readonly JsonValue[] = [{ c: 1 }, { c: { d: 2 }, e: [] }, 'text', '{"c":{}}', 7, null, [1]];
 
 export function answerAt(seed: number, position: string): Answer {

@@ -71,7 +71,7 @@ function model() {
     begin: () => saved.push(structuredClone(root)),
     commit: () => saved.pop(),
     rollback: () => {
-      root = saved.pop() ?? root;
+      root = saved.pop()!;
     },
     write: (keys: string[], value: JsonValue) => {
       const copy = openContext(structuredClone(root));

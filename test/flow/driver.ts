@@ -1,6 +1,7 @@
 /** Runs flows with canned answers, for the tests of the flow language. */
 import type { Expr, FlowNode, PathExpr } from '../../lib/blueprint/flow-schema.ts';
 import type { PlannedStep } from '../../lib/flow/lane.ts';
+import { measure } from '../../lib/flow/measure.ts';
 import { type FlowStatus, startFlow } from '../../lib/flow/run.ts';
 import type { StepResult } from '../../lib/flow/step-result.ts';
 import type { JsonValue } from '../../lib/json.ts';
@@ -40,6 +41,15 @@ export interface Live {
   readonly dropped: string[];
 }
 
+/** Results and characters over which a random run is not looked at: contexts can grow by powers. */
+export const SMALL = { results: 60, size: 20_000 };
+
+export function isSmall({ status, calls }: Live): boolean {
+  const values = calls.map((call) => call.in);
+  if ('ctx' in status) values.push(status.ctx);
+  return status.status !== 'running' && values.every((value) => measure(value).size <= SMALL.size);
+}
+
 export interface Script {
   readonly flow: FlowNode;
   readonly ctx?: JsonValue;
@@ -49,10 +59,12 @@ export interface Script {
   /** which of the outstanding steps completes next; by default the first */
   choose?(count: number): number;
   completedAt?(n: number): string;
+  /** results after which to stop, done or not; none by default */
+  readonly limit?: number;
 }
 
 /** Runs a flow to its end, one completion at a time. */
-export function runLive({ choose = () => 0, completedAt = stamp, answer, ...script }: Script): Live {
+export function runLive({ choose = () => 0, completedAt = stamp, answer, limit, ...script }: Script): Live {
   const run = startFlow({ ctx: {}, metas: new Map(), ...script });
   const calls: PlannedStep[] = [];
   const log: Live['log'] = [];
@@ -64,7 +76,7 @@ export function runLive({ choose = () => 0, completedAt = stamp, answer, ...scri
     allDropped.push(...dropped);
     calls.push(...fresh);
     outstanding = [...outstanding.filter(({ position }) => !dropped.includes(position)), ...fresh];
-    if (run.status.status !== 'running') break;
+    if (run.status.status !== 'running' || log.length >= (limit ?? Number.POSITIVE_INFINITY)) break;
     const chosen = outstanding[choose(outstanding.length)]!;
     const result = resultOf(answer(chosen), completedAt(log.length));
     log.push({ position: chosen.position, result, outstanding, decisions: new Map(run.decisions) });

@@ -6,17 +6,24 @@ import { FlowFailure } from '../../lib/flow/failure.ts';
 import { fold } from '../../lib/flow/fold.ts';
 import { stepError } from '../../lib/flow/step-result.ts';
 import type { JsonValue } from '../../lib/json.ts';
-import { type Answer, resultOf } from './driver.ts';
+import { type Answer, resultOf, SMALL } from './driver.ts';
 
-type Outcome = { ctx: JsonValue } | { error: string };
+type Outcome = { ctx: JsonValue } | { error: string } | 'too large';
 
-/** Fanouts may be of join `all_settled` only, whose outcome is the same in any order. */
+const TOO_LARGE = Symbol('too large');
+
+/**
+ * Fanouts may be of join `all_settled` only, whose outcome is the same in any order. Gives up on contexts that
+ * grow by powers.
+ */
 export function interpret(flow: FlowNode, start: JsonValue, answer: (position: string) => Answer): Outcome {
   let ctx = structuredClone(start);
 
+  let effort = 1000;
   const get = (expr: Expr) => structuredClone(evaluate(expr, openContext(ctx), { left: 1e6 }));
   const put = (at: Expr, value: JsonValue) => {
     const context = openContext(structuredClone(ctx));
+    if (context.size > SMALL.size || --effort < 0) throw TOO_LARGE;
     write(context, at, structuredClone(value));
     ctx = structuredClone(context.root);
   };
@@ -79,6 +86,7 @@ export function interpret(flow: FlowNode, start: JsonValue, answer: (position: s
     return { ctx };
   } catch (error) {
     if (error instanceof FlowFailure) return { error: error.message };
+    if (error === TOO_LARGE) return 'too large';
     throw error;
   }
 }

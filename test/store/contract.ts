@@ -1,4 +1,5 @@
 /** What every store adapter promises; each adapter's test runs it against the real thing. */
+import { randomUUID } from 'node:crypto';
 import { createReadStream, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -16,7 +17,14 @@ import type { TaskResult } from '../../lib/task.ts';
 const HOST = { boot_id: 'boot', pid: 1, start_time: 1 };
 
 function request(task_id: string, given: Partial<ClaimRequest> = {}): ClaimRequest {
-  const base = { task_id, attempt: 1, request_digest: 'sha256:a', now: 1000, deadline: 5000 };
+  const base = {
+    task_id,
+    attempt: 1,
+    request_digest: 'sha256:a',
+    holder: randomUUID(),
+    now: 1000,
+    deadline: 5000,
+  };
   return { ...base, host: HOST, isAlive: () => true, ...given };
 }
 

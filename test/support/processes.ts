@@ -31,3 +31,12 @@ function read(pid: string, name: string): string {
     return '';
   }
 }
+
+/** Ended processes that wait to be reaped by `parent`. */
+export function zombiesBelow(parent: number): string[] {
+  return readdirSync('/proc').filter((name) => {
+    const stat = /^\d+$/.test(name) ? read(name, 'stat') : '';
+    const [state, ppid] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return state === 'Z' && Number(ppid) === parent;
+  });
+}
