@@ -25,6 +25,13 @@ module.exports = {
       from: { path: '^lib/', pathNot: '^lib/worker/(spawn|fifo)\\.ts$' },
       to: { path: '^(node:)?child_process$' },
     },
+    {
+      name: 'one-door-to-s3',
+      severity: 'error',
+      from: { pathNot: '^(lib/store/s3|test/)' },
+      to: { path: 'node_modules/@aws-sdk/client-s3' },
+    },
+    layer('functions-see-lib-only', '^functions/', '^(cli|infra|bench|test)/'),
   ],
   options: {
     parser: 'swc',

@@ -31,7 +31,8 @@ mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$new"
 : >"$apt/status"
 
 # the mirror that this machine uses
-mirror=$(apt-get indextargets --format '$(REPO_URI)' | awk '/\/debian\/?$/ && !found { found = $0 } END { print found }')
+mirror=$(find /etc/apt/sources.list /etc/apt/sources.list.d -type f -exec cat {} + 2>/dev/null |
+  awk '!/^#/ { for (i = 1; i <= NF; i++) if ($i ~ /^https?:.*\/debian\/?$/ && !found) found = $i } END { print found }') || true
 : "${mirror:=http://deb.debian.org/debian}"
 for suite in trixie sid; do
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"

@@ -39,6 +39,7 @@ export async function runChild(
   const secrets = await resolveSecrets(agent, ports);
   const output = collectOutput({ worker, scratch, onEvent: ports.onEvent });
   const watch = watchCancel(task, ports);
+  const begun = performance.now();
   try {
     const exit = await ports.spawn({
       argv: command.argv,
@@ -54,6 +55,7 @@ export async function runChild(
       onStart,
       onGrowth: output.grow,
     });
+    ports.onChildEnd?.(performance.now() - begun);
     return { exit, collected: await output.settle(exit) };
   } finally {
     watch.stop();

@@ -25,6 +25,8 @@ export interface AttemptPorts {
   readonly platform_deadline?: number;
   /** aborted: the child is ended and the claim given back, or, with the reason `cancelled`, that result stored */
   readonly signal?: AbortSignal | undefined;
+  /** told how many milliseconds the child ran */
+  readonly onChildEnd?: ((ms: number) => void) | undefined;
   /** stream modes: each event as it arrives */
   readonly onEvent?: ((event: StreamEvent) => void) | undefined;
 }

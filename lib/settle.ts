@@ -17,12 +17,22 @@ export async function storeValue(
   id: AttemptId,
   value: JsonValue,
 ): Promise<Pick<TaskResult, 'value' | 'value_ref' | 'preview'>> {
-  const text = canonicalJson(value);
-  const size_bytes = Buffer.byteLength(text);
-  if (size_bytes <= INLINE_VALUE_BYTES) return { value };
-  const key = attemptKey(id.task_id, id.attempt, 'value.json');
-  await store.create(key, text);
-  return { value_ref: { key, size_bytes, sha256: sha256(text) }, preview: text.slice(0, PREVIEW_CHARS) };
+  if (Buffer.byteLength(canonicalJson(value)) <= INLINE_VALUE_BYTES) return { value };
+  return referTo(store, attemptKey(id.task_id, id.attempt, 'value.json'), value);
+}
+
+/** Writes the value as an object of its own and tells where it is. */
+export async function referTo(
+  store: ObjectStore,
+  key: string,
+  value: JsonValue,
+): Promise<Pick<TaskResult, 'value_ref' | 'preview'>> {
+  const bytes = Buffer.from(canonicalJson(value));
+  await store.upload(key, async function* () {
+    yield bytes;
+  });
+  const preview = bytes.toString('utf8', 0, PREVIEW_CHARS * 4).slice(0, PREVIEW_CHARS);
+  return { value_ref: { key, size_bytes: bytes.length, sha256: sha256(bytes) }, preview };
 }
 
 /** The value of a result, wherever it lies. */

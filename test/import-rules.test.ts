@@ -1,6 +1,6 @@
 /** Each import rule is proven by a planted violation. */
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { temporaryFolder } from './support/ports.ts';
@@ -21,6 +21,8 @@ const PLANTED = [
   ['worker-knows-no-store', 'lib/worker/a.ts', '../store/b.ts', 'lib/store/b.ts', ''],
   ['store-knows-no-worker', 'lib/store/a.ts', '../worker/b.ts', 'lib/worker/b.ts', ''],
   ['blueprint-and-flow-are-pure', 'lib/flow/a.ts', 'node:fs', '', ''],
+  ['one-door-to-s3', 'lib/worker/a.ts', '@aws-sdk/client-s3', '', ''],
+  ['functions-see-lib-only', 'functions/a.ts', '../cli/b.ts', 'cli/b.ts', ''],
   ['one-door-to-processes', 'lib/worker/a.ts', 'node:child_process', '', ''],
 ] as const;
 
@@ -40,11 +42,21 @@ test.each(PLANTED)('%s is caught', (rule, file, imported, other, otherImports) =
   const bin = join(project, 'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs');
   let output = '';
   try {
-    execFileSync(process.execPath, [bin, '--config', '.dependency-cruiser.cjs', 'lib'], {
-      cwd: root,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
+    execFileSync(
+      process.execPath,
+      [
+        bin,
+        '--config',
+        '.dependency-cruiser.cjs',
+        'lib',
+        ...(existsSync(join(root, 'functions')) ? ['functions'] : []),
+      ],
+      {
+        cwd: root,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      },
+    );
   } catch (error) {
     output = String((error as { stdout?: string }).stdout);
   }

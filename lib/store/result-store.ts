@@ -73,6 +73,7 @@ export async function claimAttempt(store: ObjectStore, request: ClaimRequest): P
     held: { task_id: request.task_id, attempt: request.attempt, holder: claim.holder, claim, takenOver },
   });
   const body = canonicalJson(claim);
+  let displaced: HeldClaim['takenOver'] = null;
   for (;;) {
     if (await store.create(key, body)) return held(null);
     const result = await readResult(store, request);
@@ -80,7 +81,7 @@ export async function claimAttempt(store: ObjectStore, request: ClaimRequest): P
     const found = await store.read(key);
     if (!found) continue;
     const other = parseClaim(key, found);
-    if (other.holder === claim.holder) return held(null);
+    if (other.holder === claim.holder) return held(displaced);
     if (other.request_digest !== request.request_digest) throw conflict(request);
     const sameHost = other.host !== null && other.host.boot_id === request.host?.boot_id;
     const dead = sameHost && other.host !== null && !request.isAlive(other.host);
@@ -91,10 +92,11 @@ export async function claimAttempt(store: ObjectStore, request: ClaimRequest): P
         `attempt ${request.attempt} of task ${request.task_id} is in progress until ${other.deadline} at the latest`,
       );
     }
+    displaced = { holder: other.holder, started: other.started || !other.released, sameHost };
     if (!(await store.replace(key, body, found.version))) continue;
     const late = await readResult(store, request);
     if (late) return settled(late, request);
-    return held({ holder: other.holder, started: other.started || !other.released, sameHost });
+    return held(displaced);
   }
 }
 

@@ -99,6 +99,7 @@ function forward(fault: Forwarded, asked: IncomingMessage, answer: ServerRespons
       });
     });
   });
-  onward.once('error', () => asked.socket.destroy());
+  onward.on('error', () => asked.socket.destroy());
+  asked.once('close', () => asked.complete || onward.destroy());
   asked.pipe(onward);
 }

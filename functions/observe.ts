@@ -1,0 +1,50 @@
+/** Logs and metrics of the functions: one JSON object a line, no payloads, no secrets. */
+import { Logger } from '@aws-lambda-powertools/logger';
+import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { Context } from 'aws-lambda';
+import type { TaskResult } from '../lib/task.ts';
+
+const logger = new Logger({ serviceName: 'stepspawn' });
+const metrics = new Metrics({ namespace: 'stepspawn', serviceName: 'stepspawn' });
+
+/** What every line of one invocation carries; set anew for each. */
+export interface Subject {
+  readonly task_id?: string;
+  readonly attempt?: number;
+  readonly run_id?: string;
+}
+
+/** Begins the log of an invocation: request id, trace id, and nothing of the invocation before. */
+export function observeInvocation(context: Context): void {
+  logger.resetKeys();
+  logger.addContext(context);
+}
+
+export function observeSubject(subject: Subject): void {
+  logger.appendKeys({ ...subject });
+}
+
+export function logFault(error: unknown): void {
+  logger.error('fault', error instanceof Error ? error : new Error(String(error)));
+}
+
+/** One line and the metrics of a settled attempt. */
+export function observeResult(result: TaskResult, childMs: number | undefined): void {
+  const { status, reason, duration_ms, replayed, stdout, stderr, stats, exit } = result;
+  logger.info('attempt settled', {
+    status,
+    reason,
+    duration_ms,
+    replayed,
+    exit_code: exit.code,
+    signal: exit.signal,
+  });
+  if (replayed) return;
+  metrics.addDimensions({ status, reason: reason ?? 'none' });
+  metrics.addMetric('Attempts', MetricUnit.Count, 1);
+  metrics.addMetric('Duration', MetricUnit.Milliseconds, duration_ms);
+  if (childMs !== undefined) metrics.addMetric('ChildDuration', MetricUnit.Milliseconds, Math.round(childMs));
+  metrics.addMetric('OutputBytes', MetricUnit.Bytes, stdout.size_bytes + stderr.size_bytes);
+  if (stats.usage) metrics.addMetric('Tokens', MetricUnit.Count, stats.usage.total_tokens);
+  metrics.publishStoredMetrics();
+}

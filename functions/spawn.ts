@@ -1,0 +1,90 @@
+/** `spawn`: runs one attempt in this execution environment, and answers from the store what others came to. */
+import type { Context } from 'aws-lambda';
+import { answerWithin, DIRECT_ANSWER_BYTES, HTTP_ANSWER_BYTES } from '../lib/answer.ts';
+import { runAttempt } from '../lib/attempt.ts';
+import { StepspawnError } from '../lib/errors.ts';
+import { isObject, type JsonValue } from '../lib/json.ts';
+import { readTask } from '../lib/request.ts';
+import { attemptKey } from '../lib/store/keys.ts';
+import { readResult } from '../lib/store/result-store.ts';
+import { Attempt, type Task, TaskId, type TaskResult } from '../lib/task.ts';
+import { environment, lambda } from './entry.ts';
+import type { Answer, Call } from './http.ts';
+import { observeResult, observeSubject } from './observe.ts';
+import { lambdaPorts } from './ports.ts';
+
+export const handler = lambda({
+  direct: async (event, context) => {
+    const result = await attempt(readTask(event, 'required'), context);
+    return answerWithin((await environment()).store, result, DIRECT_ANSWER_BYTES, Buffer.byteLength);
+  },
+  routes: [
+    { method: 'POST', path: '/v1/spawn', answer: ({ body }, context) => answerSpawn(body, context) },
+    { method: 'GET', path: '/v1/tasks/{task_id}/{attempt}', answer: answerResult },
+    { method: 'POST', path: '/v1/tasks/{task_id}/{attempt}/cancel', answer: answerCancel },
+  ],
+});
+
+async function attempt(task: Task, context: Context): Promise<TaskResult> {
+  const { task_id, context: launch } = task;
+  const run_id = typeof launch?.run_id === 'string' ? launch.run_id : undefined;
+  observeSubject({ task_id, attempt: task.attempt, ...(run_id !== undefined && { run_id }) });
+  const { settings } = await environment();
+  const registered = isObject(task.blueprint) && typeof task.blueprint.digest === 'string';
+  if (!settings.inline_blueprints && !registered) {
+    throw new StepspawnError(
+      'InvalidTask',
+      'inline Blueprints are turned off here; register it and send {"digest": "sha256:..."}',
+    );
+  }
+  let childMs: number | undefined;
+  const ports = await lambdaPorts(context, (ms) => {
+    childMs = ms;
+  });
+  const result = await runAttempt(task, ports);
+  observeResult(result, childMs);
+  return result;
+}
+
+async function answerSpawn(body: JsonValue, context: Context): Promise<Answer> {
+  return answerOf(await attempt(readTask(body, 'made'), context));
+}
+
+async function answerResult({ params }: Call): Promise<Answer> {
+  const id = attemptOf(params);
+  const { store } = await environment();
+  const result = await readResult(store, id);
+  if (result?.error) return { status: 200, body: result };
+  if (result) return answerOf(result);
+  if (await store.read(attemptKey(id.task_id, id.attempt, 'claim.json'))) {
+    return { status: 202, body: { ...id, location: `/v1/tasks/${id.task_id}/${id.attempt}` } };
+  }
+  throw new StepspawnError('NotFound', `no attempt ${id.attempt} of task ${id.task_id}`);
+}
+
+async function answerCancel({ params }: Call): Promise<Answer> {
+  const id = attemptOf(params);
+  const { store } = await environment();
+  await store.create(attemptKey(id.task_id, id.attempt, 'cancel.json'), '{}');
+  return { status: 202, body: id };
+}
+
+async function answerOf(result: TaskResult): Promise<Answer> {
+  const { store } = await environment();
+  // the body is a JSON string inside the proxy response: quotes and backslashes count twice
+  const body = await answerWithin(store, result, HTTP_ANSWER_BYTES, (text) =>
+    Buffer.byteLength(JSON.stringify(text)),
+  );
+  return { status: 200, body };
+}
+
+function attemptOf(params: Call['params']): { readonly task_id: string; readonly attempt: number } {
+  const task_id = TaskId.safeParse(params.task_id);
+  const number = Attempt.safeParse(Number(params.attempt));
+  if (!task_id.success || !number.success)
+    throw new StepspawnError(
+      'InvalidTask',
+      `'${params.task_id}/${params.attempt}' is not a task id and an attempt from 1 to 9999`,
+    );
+  return { task_id: task_id.data, attempt: number.data };
+}
