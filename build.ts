@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 
 /** The AWS SDK calls `require` for Node's own modules; an ES module has none unless it makes one. */
-const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+const REQUIRE =
+  "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 const DIST = join(import.meta.dirname, 'dist');
 const WASM = createRequire(import.meta.url).resolve('minijinja-js/dist/web/minijinja_js_bg.wasm');
 
@@ -13,6 +14,7 @@ const WASM = createRequire(import.meta.url).resolve('minijinja-js/dist/web/minij
 const TARGETS = [
   { folder: 'validate', name: 'index', entry: 'functions/validate.ts', budget: 1_000_000 },
   { folder: 'spawn', name: 'index', entry: 'functions/spawn.ts', budget: 1_400_000 },
+  { folder: 'plan', name: 'index', entry: 'functions/plan.ts', budget: 1_100_000 },
   { folder: 'cli', name: 'stepspawn', entry: 'cli/main.ts', budget: 1_400_000 },
 ] as const;
 

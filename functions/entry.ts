@@ -7,7 +7,7 @@ import { isObject, type JsonObject, type JsonValue } from '../lib/json.ts';
 import type { ObjectStore } from '../lib/store/object-store.ts';
 import { openStore } from '../lib/store/open.ts';
 import { errorAnswers, isRestEvent, type Route, routed } from './http.ts';
-import { logFault, observeInvocation } from './observe.ts';
+import { logFault, observed } from './observe.ts';
 
 export interface Entry {
   /** a direct invocation: Step Functions, Invoke */
@@ -18,14 +18,15 @@ export interface Entry {
 
 /** A Lambda handler that takes direct invocations and REST proxy events. */
 export function lambda({ direct, routes }: Entry) {
-  return middy(undefined, { timeoutEarlyInMillis: 0 })
+  const handle = middy(undefined, { timeoutEarlyInMillis: 0 })
     .use(errorAnswers(logFault))
     .handler(async (event: unknown, context: Context): Promise<unknown> => {
-      observeInvocation(context);
       if (isRestEvent(event)) return routed(routes, event, context);
       if (!isObject(event)) throw new StepspawnError('InvalidTask', 'the event is not a JSON object');
       return direct(event, context);
     });
+  return (event: unknown, context: Context): Promise<unknown> =>
+    observed(context, async () => handle(event, context));
 }
 
 let known: { readonly settings: Settings; readonly store: Promise<ObjectStore> } | undefined;

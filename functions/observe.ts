@@ -1,4 +1,5 @@
 /** Logs and metrics of the functions: one JSON object a line, no payloads, no secrets. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
@@ -14,24 +15,27 @@ export interface Subject {
   readonly run_id?: string;
 }
 
-/** Begins the log of an invocation: request id, trace id, and nothing of the invocation before. */
-export function observeInvocation(context: Context): void {
-  logger.resetKeys();
-  logger.addContext(context);
+const current = new AsyncLocalStorage<Logger>();
+
+/** Runs one invocation with a log of its own: request id, trace id, and nothing of any other invocation. */
+export function observed<T>(context: Context, run: () => Promise<T>): Promise<T> {
+  const own = logger.createChild();
+  own.addContext(context);
+  return current.run(own, run);
 }
 
 export function observeSubject(subject: Subject): void {
-  logger.appendKeys({ ...subject });
+  current.getStore()?.appendKeys({ ...subject });
 }
 
 export function logFault(error: unknown): void {
-  logger.error('fault', error instanceof Error ? error : new Error(String(error)));
+  (current.getStore() ?? logger).error('fault', error instanceof Error ? error : new Error(String(error)));
 }
 
 /** One line and the metrics of a settled attempt. */
 export function observeResult(result: TaskResult, childMs: number | undefined): void {
   const { status, reason, duration_ms, replayed, stdout, stderr, stats, exit } = result;
-  logger.info('attempt settled', {
+  current.getStore()?.info('attempt settled', {
     status,
     reason,
     duration_ms,

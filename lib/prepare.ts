@@ -75,7 +75,8 @@ export function findAgent(blueprint: Blueprint, name: string): CompiledAgent {
 const registered = new Map<string, Blueprint>();
 const REGISTERED_KEPT = 16;
 
-async function findBlueprint(given: JsonValue, store: ObjectStore): Promise<Blueprint> {
+/** The Blueprint of a request: the document itself, or a registered one by its digest. */
+export async function findBlueprint(given: JsonValue, store: ObjectStore): Promise<Blueprint> {
   const named = isObject(given) && Object.keys(given).length === 1 ? given.digest : undefined;
   if (typeof named !== 'string') return checkedBlueprint(given);
   if (!DIGEST.test(named))

@@ -1,31 +1,34 @@
 /** One execution of a flow in this process: a loop over `plan` with bounded concurrency, resumable from the store. */
 import { runAttempt } from './attempt.ts';
-import { timestamp } from './clock.ts';
-import { StepspawnError } from './errors.ts';
+import { ERRORS, StepspawnError } from './errors.ts';
 import type { PlannedStep } from './flow/lane.ts';
 import { type FlowRun, startFlow } from './flow/run.ts';
 import type { StepResult } from './flow/step-result.ts';
-import { digest, isObject, type JsonObject, type JsonValue, sha256 } from './json.ts';
+import { canonicalJson, digest, type JsonObject, type JsonValue } from './json.ts';
 import type { AttemptPorts } from './ports.ts';
+import { findBlueprint } from './prepare.ts';
 import { loadValue } from './settle.ts';
-import { runKey } from './store/keys.ts';
+import { failedStep, initialContext, settledStep, stepTask } from './step.ts';
+import { blueprintKey, runKey } from './store/keys.ts';
+import type { ObjectStore } from './store/object-store.ts';
 import {
   type Ended,
   endRound,
   openRound,
   type Round,
+  type RunRecord,
   readDecisions,
   recordDecision,
+  retryAttempts,
   type StepEntry,
 } from './store/run-store.ts';
 import { RUN_ID } from './task.ts';
-import { type Blueprint, checkedBlueprint } from './validate.ts';
-import { keepsText } from './worker/render.ts';
+import type { Blueprint } from './validate.ts';
 
 export interface RunRequest {
   /** matches RUN_ID */
   readonly run_id: string;
-  /** the document */
+  /** the document, or {digest} of a registered one */
   readonly blueprint: JsonValue;
   /** merged over the document's default_init_ctx */
   readonly ctx?: JsonValue | undefined;
@@ -52,37 +55,43 @@ export interface RunPorts extends AttemptPorts {
 export const DEFAULT_RUN_TTL_SECS = 1800;
 const IN_PROGRESS_POLL_MS = 500;
 
+/** A run as far as it is set up: its record and Blueprint lie in the store. */
+export interface StartedRun {
+  readonly blueprint: Blueprint;
+  readonly record: Omit<RunRecord, 'created_at'>;
+  readonly round: Round;
+}
+
+/**
+ * Sets a run up, or finds it. Throws InvalidBlueprint, InvalidTask (its id), AttemptConflict and StoreUnavailable.
+ */
+export async function startRun(request: RunRequest, store: ObjectStore): Promise<StartedRun> {
+  const { run_id, context = {} } = request;
+  if (!RUN_ID.test(run_id))
+    throw new StepspawnError('InvalidTask', `run id '${run_id}' does not match ${RUN_ID.source}`);
+  const blueprint = await findBlueprint(request.blueprint, store);
+  const { compiled, digest: blueprint_digest, document } = blueprint;
+  const ctx = initialContext(blueprint, request.ctx);
+  const ttl_secs = request.ttl_secs ?? compiled.default_run_ttl_secs ?? DEFAULT_RUN_TTL_SECS;
+  const request_digest = digest({ blueprint: blueprint_digest, ctx, context });
+  const record = { request_digest, blueprint_digest, ctx, context, ttl_secs };
+  await store.create(blueprintKey(blueprint_digest), canonicalJson(document));
+  return { blueprint, record, round: await openRound(store, run_id, record, request.retry === true) };
+}
+
 /**
  * Runs the flow to its end, or goes on where an earlier process left it: settled steps are answered from the
- * store. A failed run is a value. Throws InvalidBlueprint, InvalidTask, AttemptConflict, StoreUnavailable, and
- * AttemptInProgress when `ports.signal` interrupts it.
+ * store. A failed run is a value. Throws what startRun throws, and AttemptInProgress when `ports.signal` interrupts it.
  */
 export async function runFlow(request: RunRequest, ports: RunPorts): Promise<Ended> {
-  if (!RUN_ID.test(request.run_id))
-    throw new StepspawnError('InvalidTask', `run id '${request.run_id}' does not match ${RUN_ID.source}`);
-  const blueprint = await checkedBlueprint(request.blueprint);
-  const ctx = initialContext(blueprint, request.ctx);
-  const identity = { blueprint: blueprint.digest, ctx, context: request.context ?? null };
-  const round = await openRound(ports.store, request.run_id, digest(identity), request.retry === true);
+  const { blueprint, record, round } = await startRun(request, ports.store);
   if (round.ended) return round.ended;
-  const ttl_secs = request.ttl_secs ?? blueprint.compiled.default_run_ttl_secs ?? DEFAULT_RUN_TTL_SECS;
   for (;;) {
     const decisions = await readDecisions(ports.store, round);
+    const { ctx, ttl_secs } = record;
     const ended = await drive({ request, blueprint, ctx, round, decisions, ttl_secs, ports });
     if (ended !== 'decided_elsewhere') return endRound(ports.store, round, ended);
   }
-}
-
-/** Both objects: shallow, the request's keys win; otherwise the request's value replaces the default. */
-export function initialContext(blueprint: Blueprint, given: JsonValue | undefined): JsonValue {
-  const preset = blueprint.compiled.default_init_ctx;
-  if (given === undefined) return preset ?? {};
-  return isObject(given) && isObject(preset) ? { ...preset, ...given } : given;
-}
-
-/** `ST-` and 32 hex digits: the same step of the same run has the same id, whoever runs it. */
-export function stepTaskId(runId: string, position: string): string {
-  return `ST-${sha256(`${runId}\n${position}`).slice(0, 32)}`;
 }
 
 interface Drive {
@@ -209,45 +218,30 @@ async function runStep(
   signal: AbortSignal,
 ): Promise<{ readonly entry: StepEntry; readonly result: StepResult }> {
   const { request, round, blueprint, ports } = run;
-  const task_id = stepTaskId(request.run_id, step.position);
-  const attempt = round.attempts[task_id] ?? 1;
-  const context = { ...step.step_ctx, ...request.context, run_id: request.run_id };
-  const agent = blueprint.compiled.agents[step.ref];
-  const entry = { task_id, attempt, ref: step.ref, position: step.position };
+  const task = stepTask({
+    run_id: request.run_id,
+    context: request.context ?? {},
+    attempts: round.attempts,
+    step,
+  });
+  const { task_id } = task;
   const tell = (state: StepProgress['state'], replayed: boolean, message: string | null): void =>
     ports.onProgress?.({ task_id, ref: step.ref, state, replayed, message });
   tell('started', false, null);
   try {
-    const task = { task_id, attempt, agent: step.ref, blueprint: request.blueprint, in: step.in, context };
-    const result = await settledAttempt(() => runAttempt(task, { ...ports, signal }), signal);
-    const status = result.reason === 'cancelled' ? 'cancelled' : result.status;
-    const { completed_at } = result;
+    const whole = { ...task, blueprint: blueprint.document, in: step.in };
+    const result = await settledAttempt(() => runAttempt(whole, { ...ports, signal }), signal);
     tell(result.ok ? 'passed' : 'blocked', result.replayed, result.message);
-    const value = await loadValue(ports.store, result);
-    if (!result.ok)
-      return {
-        entry: { ...entry, status, completed_at },
-        result: { status: 'blocked', value, completed_at },
-      };
-    const fold = agent === undefined || !keepsText(agent, context);
-    return {
-      entry: { ...entry, status, completed_at },
-      result: { status: 'passed', value, completed_at, fold },
-    };
+    return settledStep(blueprint, step, task, result, await loadValue(ports.store, result));
   } catch (error) {
-    if (!(error instanceof StepspawnError) || !FAILS_THE_STEP.has(error.code)) {
+    if (!(error instanceof StepspawnError) || !ERRORS[error.code].stored) {
       tell('stopped', false, null);
       throw error;
     }
-    const completed_at = timestamp();
     tell('failed', false, error.message);
-    return {
-      entry: { ...entry, status: 'failed', completed_at },
-      result: { status: 'failed', message: error.message, completed_at },
-    };
+    return failedStep(step, task, error.message);
   }
 }
-const FAILS_THE_STEP = new Set(['InvalidBlueprint', 'InvalidTask', 'PlaceholderUnset', 'SpawnFailed']);
 
 /** While another process holds the attempt, waits for it to settle or to be lost. */
 async function settledAttempt<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
@@ -269,29 +263,18 @@ function endOf(
   stopped: StopReason | undefined,
 ): Omit<Ended, 'run_id' | 'completed_at'> {
   const { status } = flow;
-  const retry = (ended: readonly StepEntry[]): Record<string, number> => ({
-    ...round.attempts,
-    ...Object.fromEntries(ended.map(({ task_id, attempt }) => [task_id, attempt + 1])),
-  });
-  const cancelled = steps.filter((entry) => entry.status === 'cancelled');
   if (status.status === 'done') return { status: 'done', ctx: status.ctx, steps, retry_attempts: {} };
   if (status.status === 'failed') {
     const { positions, ...error } = status.error;
-    const fatal = new Set(positions);
-    const ended = steps.filter(({ position }) => fatal.has(position));
-    return { status: 'failed', error, steps, retry_attempts: retry([...cancelled, ...ended]) };
+    return { status: 'failed', error, steps, retry_attempts: retryAttempts(round, steps, positions) };
   }
+  const retry_attempts = retryAttempts(round, steps, []);
   if (stopped === 'cancelled') {
-    return {
-      status: 'cancelled',
-      error: { message: 'the run was cancelled' },
-      steps,
-      retry_attempts: retry(cancelled),
-    };
+    return { status: 'cancelled', error: { message: 'the run was cancelled' }, steps, retry_attempts };
   }
   if (stopped === 'expired') {
     const message = `the run exceeded its time limit of ${ttl_secs} s`;
-    return { status: 'failed', error: { message }, steps, retry_attempts: retry(cancelled) };
+    return { status: 'failed', error: { message }, steps, retry_attempts };
   }
   throw new StepspawnError(
     'AttemptInProgress',

@@ -11,6 +11,7 @@ import {
   compactJson,
   isObject,
   JsonError,
+  type JsonObject,
   type JsonValue,
   sha256,
   toDouble,
@@ -57,6 +58,17 @@ export interface Round {
   readonly ended: Ended | null;
 }
 
+/** Who a run is: written once, before anything of it runs. */
+export interface RunRecord {
+  /** digest of blueprint, ctx and context: what makes two starts of one run id the same run */
+  readonly request_digest: string;
+  readonly blueprint_digest: string;
+  readonly ctx: JsonValue;
+  readonly context: JsonObject;
+  readonly ttl_secs: number;
+  readonly created_at: string;
+}
+
 /**
  * Opens the run's newest round. A run that ended is answered from the store; with `retry`, one that did not end
  * as done gets a new round. Throws AttemptConflict when the id belongs to another Blueprint or context.
@@ -64,14 +76,13 @@ export interface Round {
 export async function openRound(
   store: ObjectStore,
   runId: string,
-  identity: string,
+  record: Omit<RunRecord, 'created_at'>,
   retry: boolean,
 ): Promise<Round> {
-  const key = runKey(runId, 'run.json');
-  const body = canonicalJson({ request_digest: identity, created_at: timestamp() });
-  if (!(await store.create(key, body))) {
-    const found = await readJson(store, key);
-    if (!isObject(found) || found.request_digest !== identity) {
+  const body = compactJson({ ...record, created_at: timestamp() });
+  if (!(await store.create(runKey(runId, 'run.json'), body))) {
+    const found = await readRun(store, runId);
+    if (found?.request_digest !== record.request_digest) {
       throw new StepspawnError(
         'AttemptConflict',
         `run id '${runId}' was already used with another Blueprint, ctx or context; use another run id`,
@@ -86,6 +97,12 @@ export async function openRound(
   return { run_id: runId, number, attempts, ended: null };
 }
 
+/** The record of a run, or null when there is none. */
+export async function readRun(store: ObjectStore, runId: string): Promise<RunRecord | null> {
+  const found = await readJson(store, runKey(runId, 'run.json'));
+  return isObject(found) ? (found as unknown as RunRecord) : null;
+}
+
 /** The newest round of a run, as far as it got. */
 export async function newestRound(store: ObjectStore, runId: string): Promise<Round> {
   for (let number = 0; ; number++) {
@@ -96,6 +113,20 @@ export async function newestRound(store: ObjectStore, runId: string): Promise<Ro
     const attempts = (isObject(start) ? start.attempts : {}) as Record<string, number>;
     return { run_id: runId, number, attempts, ended };
   }
+}
+
+/** Attempt numbers for a retry: the next one for the steps at `fatal` positions and for what was cancelled. */
+export function retryAttempts(
+  round: Round,
+  steps: readonly StepEntry[],
+  fatal: readonly string[],
+): Record<string, number> {
+  const positions = new Set(fatal);
+  const again = steps.filter(({ status, position }) => status === 'cancelled' || positions.has(position));
+  return {
+    ...round.attempts,
+    ...Object.fromEntries(again.map(({ task_id, attempt }) => [task_id, attempt + 1])),
+  };
 }
 
 /** Stores how the round ended, once; what is stored is the answer. */

@@ -1,4 +1,12 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
@@ -119,6 +127,19 @@ describe('stepspawn spawn and result', () => {
     expect([stored.code, JSON.parse(stored.stdout).status]).toEqual([1, 'failed']);
     const none = await cli(['result', 'T-404'], missing);
     expect([none.code, JSON.parse(none.stdout).error.code]).toEqual([2, 'NotFound']);
+  });
+
+  test('a descriptor that our own parent left open does not reach the child', async () => {
+    const dir = place(
+      shellAgents({ a: 'readlink /proc/self/fd/7; cat /proc/self/fd/7' }, { kind: 'seq', children: [] }),
+    );
+    writeFileSync(join(dir, 'private'), 'private-content');
+    const fd = openSync(join(dir, 'private'), 'r');
+    const child = startCli(['spawn', 'b.json', '--agent', 'a'], dir, {}, [fd]);
+    closeSync(fd);
+    const stdout = await text(child.stdout);
+    expect(JSON.parse(stdout)).toMatchObject({ value: { raw: '/dev/null' } });
+    expect(stdout).not.toContain('private-content');
   });
 
   test('a directive from a file is JSON by its name, else text', async () => {

@@ -1,6 +1,7 @@
 /** Runs the terminal as a user does: a process, its two streams, its exit code. */
-import { spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
 export interface Ran {
@@ -11,14 +12,21 @@ export interface Ran {
 
 const MAIN = join(import.meta.dirname, '..', '..', 'cli', 'main.ts');
 
-/** Starts `stepspawn ...args` in `cwd`; nothing of the test's own settings reaches it. */
-export function startCli(args: readonly string[], cwd: string, env: Record<string, string> = {}) {
+/** Starts `stepspawn ...args` in `cwd`; nothing of the test's own settings reaches it. `leaked` is open in it as 7. */
+export function startCli(
+  args: readonly string[],
+  cwd: string,
+  env: Record<string, string> = {},
+  leaked: readonly number[] = [],
+): ChildProcessByStdio<null, Readable, Readable> {
   const { PATH = '' } = process.env;
-  return spawn(process.execPath, [MAIN, ...args], {
+  const extra = leaked.length > 0 ? (['ignore', 'ignore', 'ignore', 'ignore', ...leaked] as const) : [];
+  const child = spawn(process.execPath, [MAIN, ...args], {
     cwd,
     env: { PATH, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', ...extra],
   });
+  return child as ChildProcessByStdio<null, Readable, Readable>;
 }
 
 export async function cli(
