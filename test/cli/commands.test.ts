@@ -131,11 +131,11 @@ describe('stepspawn spawn and result', () => {
 
   test('a descriptor that our own parent left open does not reach the child', async () => {
     const dir = place(
-      shellAgents({ a: 'readlink /proc/self/fd/7; cat /proc/self/fd/7' }, { kind: 'seq', children: [] }),
+      shellAgents({ a: 'readlink /proc/$$/fd/100; cat /proc/$$/fd/100' }, { kind: 'seq', children: [] }),
     );
     writeFileSync(join(dir, 'private'), 'private-content');
     const fd = openSync(join(dir, 'private'), 'r');
-    const child = startCli(['spawn', 'b.json', '--agent', 'a'], dir, {}, [fd]);
+    const child = startCli(['spawn', 'b.json', '--agent', 'a'], dir, {}, fd);
     closeSync(fd);
     const stdout = await text(child.stdout);
     expect(JSON.parse(stdout)).toMatchObject({ value: { raw: '/dev/null' } });

@@ -12,15 +12,15 @@ export interface Ran {
 
 const MAIN = join(import.meta.dirname, '..', '..', 'cli', 'main.ts');
 
-/** Starts `stepspawn ...args` in `cwd`; nothing of the test's own settings reaches it. `leaked` is open in it as 7. */
+/** Starts `stepspawn ...args` in `cwd`; nothing of the test's own settings reaches it. `leaked` is open in it as 100. */
 export function startCli(
   args: readonly string[],
   cwd: string,
   env: Record<string, string> = {},
-  leaked: readonly number[] = [],
+  leaked?: number,
 ): ChildProcessByStdio<null, Readable, Readable> {
   const { PATH = '' } = process.env;
-  const extra = leaked.length > 0 ? (['ignore', 'ignore', 'ignore', 'ignore', ...leaked] as const) : [];
+  const extra = leaked === undefined ? [] : [...Array<'ignore'>(97).fill('ignore'), leaked];
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd,
     env: { PATH, ...env },
