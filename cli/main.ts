@@ -85,6 +85,20 @@ store(program.command('result'))
     (await import('./result.ts')).resultCommand(taskId, attempt, options),
   );
 
+secrets(store(program.command('serve')))
+  .description('serve the HTTP API on this machine, over a folder store')
+  .option('--port <n>', 'port; 0 takes a free one', wholeFrom(0, 65_535), 8080)
+  .option('--host <address>', 'address to listen on; other than loopback needs --token-file', '127.0.0.1')
+  .option('--token-file <path>', 'file with the token that every caller must send as Authorization: Bearer')
+  .option('--child-user <uid:gid>', 'run children as this user; needs root', childUser)
+  .action(async (options) => (await import('./serve.ts')).serveCommand(options));
+
+store(program.command('cancel'))
+  .description('end what runs under an id: a run, or one attempt of a task')
+  .argument('<id>', 'run id, or task id')
+  .argument('[attempt]', 'attempt number, for a task', wholeFrom(1, 9999))
+  .action(async (id, attempt, options) => (await import('./cancel.ts')).cancelCommand(id, attempt, options));
+
 program
   .command('schema')
   .description('print the JSON Schema of a Blueprint')
@@ -122,6 +136,12 @@ function addSecret(text: string, given: Record<string, string>): Record<string, 
   if (name === undefined || source === undefined)
     throw new InvalidArgumentError(`expected NAME=env:VARIABLE or NAME=file:PATH, got '${text}'`);
   return { ...given, [name]: source };
+}
+
+function childUser(text: string): string {
+  if (!/^\d+:\d+$/.test(text)) throw new InvalidArgumentError(`expected numeric uid:gid, got '${text}'`);
+  if (process.getuid?.() !== 0) throw new InvalidArgumentError('only root may run children as another user');
+  return text;
 }
 
 function positive(text: string): number {

@@ -1,12 +1,19 @@
 /** `plan`: one hop of a run for the state machine; a run's status and its cancelling for the API. */
-import { StepspawnError } from '../lib/errors.ts';
+import { randomBytes } from 'node:crypto';
+import type { Context } from 'aws-lambda';
+import * as z from 'zod';
+import { checkSchema } from '../lib/blueprint/schema-issues.ts';
+import { failWith, StepspawnError } from '../lib/errors.ts';
 import { planHop } from '../lib/hop.ts';
+import type { JsonValue } from '../lib/json.ts';
+import { runFlow, startRun } from '../lib/run.ts';
 import { runKey } from '../lib/store/keys.ts';
 import { newestRound, readRun } from '../lib/store/run-store.ts';
-import { RUN_ID } from '../lib/task.ts';
+import { AnyObject, Double, Json, RUN_ID } from '../lib/task.ts';
 import { environment, lambda, required } from './entry.ts';
 import type { Answer, Call } from './http.ts';
-import { observeSubject } from './observe.ts';
+import { logFault, observeSubject } from './observe.ts';
+import { goesOn, lambdaPorts } from './ports.ts';
 
 export const handler = lambda({
   direct: async (event) => {
@@ -16,10 +23,39 @@ export const handler = lambda({
     return planHop(store, run_id, Date.now());
   },
   routes: [
+    { method: 'POST', path: '/v1/runs', answer: ({ body }, context) => answerStart(body, context) },
     { method: 'GET', path: '/v1/runs/{run_id}', answer: answerRun },
     { method: 'POST', path: '/v1/runs/{run_id}/cancel', answer: answerCancel },
   ],
 });
+
+const RunBody = z.strictObject({
+  blueprint: Json,
+  ctx: Json.optional(),
+  run_id: z.string().optional(),
+  context: AnyObject.optional(),
+  ttl_secs: Double.pipe(z.number().positive()).optional(),
+});
+
+/** Sets the run up and goes on with it in this process; a caller that sends it again finds it. */
+async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
+  const issues = checkSchema(RunBody, body);
+  if (issues.length > 0) failWith('InvalidTask', issues);
+  const given = RunBody.parse(body);
+  const run_id = runId(given.run_id ?? `R-${randomBytes(8).toString('hex')}`);
+  observeSubject({ run_id });
+  const { settings, store } = await environment();
+  if (!settings.keeps_running)
+    throw new StepspawnError('InvalidTask', 'runs cannot be started here: no workflow is configured');
+  const request = { ...given, run_id };
+  await startRun(request, store);
+  const ports = await lambdaPorts(context, () => undefined);
+  goesOn(runFlow(request, { ...ports, max_concurrency: MAX_CONCURRENCY })).catch(logFault);
+  return { status: 202, body: { run_id, location: `/v1/runs/${run_id}` } };
+}
+
+/** steps of one run that run at once in this process */
+const MAX_CONCURRENCY = 8;
 
 async function answerRun({ params }: Call): Promise<Answer> {
   const run_id = runId(params.run_id);

@@ -3,16 +3,19 @@ import type { Context } from 'aws-lambda';
 import { baseEnvironment } from '../lib/config.ts';
 import type { AttemptPorts } from '../lib/ports.ts';
 import { awsSecrets } from '../lib/secrets-aws.ts';
+import { hostProcess } from '../lib/worker/processes.ts';
 import { openScratch, type ScratchRoot } from '../lib/worker/scratch.ts';
 import { spawn } from '../lib/worker/spawn.ts';
 import { environment } from './entry.ts';
 
-const CANCEL_POLL_MS = 4000;
+/** A look at the cancel marker costs a request, unless the store is a folder here. */
+const CANCEL_POLL_MS = { remote: 4000, folder: 1000 };
 let scratch: Promise<ScratchRoot> | undefined;
 
 /** Ports with the deadline of this invocation; `onChildEnd` is told how long the child ran. */
 export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => void): Promise<AttemptPorts> {
   const { settings, store } = await environment();
+  const isFolder = store.url.startsWith('file:');
   scratch ??= openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed });
   return {
     store,
@@ -21,9 +24,43 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
     base_env: baseEnvironment(process.env),
     secrets: awsSecrets(settings.secrets, process.env),
     default_cwd: null,
-    host: null,
-    cancel_poll_ms: CANCEL_POLL_MS,
+    host: isFolder ? hostProcess() : null,
+    cancel_poll_ms: isFolder ? CANCEL_POLL_MS.folder : CANCEL_POLL_MS.remote,
+    child_user: settings.child_user,
     platform_deadline: Date.now() + context.getRemainingTimeInMillis(),
+    signal: shutdown.signal,
     onChildEnd,
   };
+}
+
+const background = new Set<Promise<unknown>>();
+const shutdown = new AbortController();
+
+/** Keeps account of work that goes on after its caller was answered. */
+export function goesOn<T>(work: Promise<T>): Promise<T> {
+  const ended = work.then(
+    () => undefined,
+    () => undefined,
+  );
+  background.add(ended);
+  void ended.then(() => background.delete(ended));
+  return work;
+}
+
+/**
+ * Lets what runs come to its end for `patience` milliseconds, then interrupts it: children are ended and claims given
+ * back. Then removes this process's scratch. False when something had to be interrupted.
+ */
+export async function closePorts(patience: number): Promise<boolean> {
+  const all = (): Promise<unknown> => Promise.all([...background]);
+  const late = AbortSignal.timeout(patience);
+  await Promise.race([
+    all(),
+    new Promise((resolve) => late.addEventListener('abort', resolve, { once: true })),
+  ]);
+  const clean = background.size === 0;
+  shutdown.abort('interrupted');
+  await all();
+  await (await scratch)?.close();
+  return clean;
 }

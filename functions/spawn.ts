@@ -11,7 +11,7 @@ import { Attempt, type Task, TaskId, type TaskResult } from '../lib/task.ts';
 import { environment, lambda } from './entry.ts';
 import type { Answer, Call } from './http.ts';
 import { observeResult, observeSubject } from './observe.ts';
-import { lambdaPorts } from './ports.ts';
+import { goesOn, lambdaPorts } from './ports.ts';
 
 export const handler = lambda({
   direct: async (event, context) => {
@@ -46,8 +46,31 @@ async function attempt(task: Task, context: Context): Promise<TaskResult> {
   return result;
 }
 
+/** A synchronous caller is answered within this time, with the result or with where it will be. */
+const ANSWER_WITHIN_MS = 25_000;
+
 async function answerSpawn(body: JsonValue, context: Context): Promise<Answer> {
-  return answerOf(await attempt(readTask(body, 'made'), context));
+  const task = readTask(body, 'made');
+  const running = goesOn(attempt(task, context));
+  const { settings } = await environment();
+  const result = settings.keeps_running ? await within(running, ANSWER_WITHIN_MS) : await running;
+  return result ? answerOf(result) : { status: 202, body: whereOf(task) };
+}
+
+/** The result, or null when it takes longer; then it goes on, and what it comes to lies in the store. */
+async function within(running: Promise<TaskResult>, ms: number): Promise<TaskResult | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = setTimeout(resolve, ms, null);
+  running.catch(() => undefined);
+  try {
+    return await Promise.race([running, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function whereOf({ task_id, attempt: number }: { readonly task_id: string; readonly attempt: number }) {
+  return { task_id, attempt: number, location: `/v1/tasks/${task_id}/${number}` };
 }
 
 async function answerResult({ params }: Call): Promise<Answer> {
@@ -57,7 +80,7 @@ async function answerResult({ params }: Call): Promise<Answer> {
   if (result?.error) return { status: 200, body: result };
   if (result) return answerOf(result);
   if (await store.read(attemptKey(id.task_id, id.attempt, 'claim.json'))) {
-    return { status: 202, body: { ...id, location: `/v1/tasks/${id.task_id}/${id.attempt}` } };
+    return { status: 202, body: whereOf(id) };
   }
   throw new StepspawnError('NotFound', `no attempt ${id.attempt} of task ${id.task_id}`);
 }

@@ -49,6 +49,7 @@ export async function runChild(
       stdin: command.stdin,
       limits,
       scratch,
+      user: ports.child_user,
       fifoRoot: ports.scratch.dir,
       mark,
       signal: watch.signal,

@@ -13,6 +13,14 @@ export const Settings = z.object({
   home_seed: z.string().startsWith('/', 'expected an absolute path').optional(),
   /** whether a request may carry its Blueprint; else only registered digests run */
   inline_blueprints: z.stringbool().default(true),
+  /** whether this process goes on after it has answered, so that a slow attempt may be answered with 202 */
+  keeps_running: z.stringbool().default(false),
+  /** user that children run as: numeric `uid:gid`; needs root */
+  child_user: z
+    .string()
+    .regex(/^\d+:\d+$/, 'expected numeric uid:gid')
+    .transform((text) => ({ uid: Number(text.split(':')[0]), gid: Number(text.split(':')[1]) }))
+    .optional(),
   /** secrets that templates may name: JSON object of name to source */
   secrets: z.preprocess(jsonText, z.record(z.string(), z.string())),
 });
@@ -23,6 +31,8 @@ const VARIABLES = {
   scratch_dir: 'SCRATCH_DIR',
   home_seed: 'HOME_SEED',
   inline_blueprints: 'INLINE_BLUEPRINTS',
+  keeps_running: 'KEEPS_RUNNING',
+  child_user: 'CHILD_USER',
   secrets: 'SECRETS',
 } as const;
 const DEFAULTS: Partial<Record<keyof typeof VARIABLES, string>> = { scratch_dir: '/tmp', secrets: '{}' };
@@ -42,6 +52,23 @@ export function readSettings(environment: Environment): Settings {
     return `${VARIABLES[key]}=${given[key]}: ${issue.message}`;
   });
   throw new StepspawnError('InvalidTask', `wrong settings: ${issues.join('; ')}`);
+}
+
+/** The environment that reads back as these settings. */
+export function writeSettings(settings: Partial<Settings>): Record<string, string> {
+  const { child_user, secrets } = settings;
+  const text: Record<string, string | undefined> = {
+    [VARIABLES.store_url]: settings.store_url,
+    [VARIABLES.scratch_dir]: settings.scratch_dir,
+    [VARIABLES.home_seed]: settings.home_seed,
+    [VARIABLES.inline_blueprints]: settings.inline_blueprints?.toString(),
+    [VARIABLES.keeps_running]: settings.keeps_running?.toString(),
+    [VARIABLES.child_user]: child_user && `${child_user.uid}:${child_user.gid}`,
+    [VARIABLES.secrets]: secrets && JSON.stringify(secrets),
+  };
+  return Object.fromEntries(
+    Object.entries(text).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
 }
 
 /** What every child's environment begins with: an allow-list, so that nothing else of the host reaches it. */

@@ -65,6 +65,12 @@ export const ERRORS = {
     stored: false,
     meaning: 'another invocation holds this attempt',
   },
+  Forbidden: {
+    http: 403,
+    retryable: false,
+    stored: false,
+    meaning: 'the caller may not use this server: wrong host, an Origin, or no valid token',
+  },
   NotFound: {
     http: 404,
     retryable: false,

@@ -2,7 +2,7 @@
 import type { Secrets } from './secrets.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import type { HostProcess } from './store/result-store.ts';
-import type { ScratchRoot } from './worker/scratch.ts';
+import type { ChildUser, ScratchRoot } from './worker/scratch.ts';
 import type { Spawn } from './worker/spawn.ts';
 import type { StreamEvent } from './worker/stream-event.ts';
 
@@ -17,6 +17,8 @@ export interface AttemptPorts {
   readonly secrets: Secrets;
   /** where a child without cwd and work dir runs; null: the attempt's own empty directory */
   readonly default_cwd: string | null;
+  /** user that children run as; ours when absent, and only root may name another */
+  readonly child_user?: ChildUser | undefined;
   /** this process, when claims of dead holders on this host may be taken over at once */
   readonly host: HostProcess | null;
   /** milliseconds between two looks at the cancel marker, and before the first */

@@ -1,10 +1,28 @@
 /** The private directory of an attempt: made 0700, filled with 0600 files, removed when the attempt settles. */
 import { randomBytes } from 'node:crypto';
 import { constants, readlinkSync } from 'node:fs';
-import { chmod, cp, lstat, mkdir, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import {
+  chmod,
+  chown,
+  cp,
+  lchown,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rm,
+  writeFile,
+} from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { StepspawnError } from '../errors.ts';
 import { endMarked, startTime } from './processes.ts';
+
+/** A user of this system, by numbers. */
+export interface ChildUser {
+  readonly uid: number;
+  readonly gid: number;
+}
 
 export interface Scratch {
   readonly dir: string;
@@ -15,6 +33,8 @@ export interface Scratch {
   /** path of a private file; nothing is created */
   readonly file: (name: string) => string;
   readonly write: (name: string, content: string | Uint8Array) => Promise<string>;
+  /** Gives what the child needs to the user it runs as; the rest stays ours. */
+  readonly giveTo: (user: ChildUser) => Promise<void>;
   readonly remove: () => Promise<void>;
 }
 
@@ -72,6 +92,7 @@ function scratchAt(dir: string): Scratch {
     work: join(dir, 'work'),
     file: (name) => join(dir, name),
     write: (name, content) => writePrivate(join(dir, name), content),
+    giveTo: (user) => giveTo(dir, user),
     remove: () => removeTree(dir),
   };
 }
@@ -134,6 +155,18 @@ function pidNamespace(): string {
     return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
   } catch {
     return '0';
+  }
+}
+
+/** Files and folders that the child opens by path; the folders above them may be passed, not listed. */
+const CHILDS = ['home', 'tmp', 'work', 'stdout', 'stderr.fifo', 'system.md', 'payload.json'];
+
+async function giveTo(dir: string, { uid, gid }: ChildUser): Promise<void> {
+  await Promise.all([chmod(dirname(dir), 0o711), chmod(dir, 0o711)]);
+  const there = new Set(await readdir(dir));
+  await Promise.all(CHILDS.filter((name) => there.has(name)).map((name) => chown(join(dir, name), uid, gid)));
+  for (const entry of await readdir(join(dir, 'home'), { recursive: true, withFileTypes: true })) {
+    await lchown(join(entry.parentPath, entry.name), uid, gid);
   }
 }
 

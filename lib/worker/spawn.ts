@@ -7,7 +7,7 @@ import type { ExitStatus } from '../task.ts';
 import { coverInherited } from './descriptors.ts';
 import { openFifo, takeFifo } from './fifo.ts';
 import { processTree } from './processes.ts';
-import { diskError, type Scratch } from './scratch.ts';
+import { type ChildUser, diskError, type Scratch } from './scratch.ts';
 import { checkStart, type Startable } from './start-checks.ts';
 
 export type StopCause = 'timed_out' | 'cancelled' | 'output_limit' | 'silent' | 'interrupted';
@@ -16,6 +16,8 @@ export interface Start extends Startable {
   readonly stdin: string | null;
   readonly limits: ResolvedLimits;
   readonly scratch: Scratch;
+  /** user that the child runs as; ours when absent */
+  readonly user?: ChildUser | undefined;
   /** where spare named pipes are kept */
   readonly fifoRoot: string;
   /** `NAME=value` in the child's environment by which its descendants are found */
@@ -58,6 +60,7 @@ export const spawn: Spawn = async (start) => {
   const files = await openFiles(start);
   const release = holdSignals();
   try {
+    if (start.user) await start.scratch.giveTo(start.user);
     const child = await startChild(start, checked.program, files);
     start.onStart?.();
     return await supervise(start, child, files);
@@ -116,6 +119,7 @@ async function startChild(start: Start, program: string, files: Files): Promise<
       cwd: start.cwd,
       env: { ...start.env },
       detached: true,
+      ...start.user,
       stdio: [files.stdinFd, files.stdoutFd, files.fifo.writeFd, ...coverInherited()],
     });
     await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject));
