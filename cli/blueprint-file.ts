@@ -5,7 +5,7 @@ import { readSource, type Source, withPositions } from '../lib/blueprint/source.
 import { StepspawnError } from '../lib/errors.ts';
 import { type JsonObject, type JsonValue, parseJson } from '../lib/json.ts';
 import { checkedBlueprint } from '../lib/validate.ts';
-import { UsageError } from './output.ts';
+import { issueLine, say, UsageError } from './output.ts';
 
 export interface PayloadOptions {
   readonly agent: string;
@@ -26,7 +26,8 @@ export async function readBlueprint(file: string): Promise<Source> {
 export async function readChecked(file: string): Promise<JsonValue> {
   const source = await readBlueprint(file);
   try {
-    await checkedBlueprint(source.value);
+    const { warnings } = await checkedBlueprint(source.value);
+    for (const issue of withPositions(warnings, source)) say(issueLine(file, issue));
     return source.value;
   } catch (error) {
     if (!(error instanceof StepspawnError)) throw error;
@@ -42,8 +43,16 @@ export async function readDirective(options: PayloadOptions): Promise<JsonValue>
   if (options.in !== undefined) return parseOption('--in', options.in);
   if (options.inFile === undefined) return options.prompt ?? '';
   const bytes = await readInput(options.inFile);
-  const text = new TextDecoder('utf-8').decode(bytes);
+  const text = decode(options.inFile, bytes);
   return options.inFile.endsWith('.json') ? parseOption(`--in-file ${options.inFile}`, text) : text;
+}
+
+function decode(file: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new UsageError(`--in-file ${file} is not UTF-8 text`);
+  }
 }
 
 export function parseOption(name: string, text: string): JsonValue {

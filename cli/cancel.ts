@@ -1,6 +1,6 @@
 import { StepspawnError } from '../lib/errors.ts';
-import { attemptKey, runKey } from '../lib/store/keys.ts';
-import { readRun } from '../lib/store/run-store.ts';
+import { attemptKey } from '../lib/store/keys.ts';
+import { cancelRun } from '../lib/store/run-store.ts';
 import { print } from './output.ts';
 import { chosenStore } from './ports.ts';
 
@@ -11,17 +11,13 @@ export async function cancelCommand(
   options: { readonly store?: string },
 ): Promise<void> {
   const store = chosenStore(options.store);
-  const exists =
-    attempt === undefined
-      ? await readRun(store, id)
-      : await store.read(attemptKey(id, attempt, 'claim.json'));
-  if (!exists) {
-    const what = attempt === undefined ? `run ${id}` : `attempt ${attempt} of task ${id}`;
-    throw new StepspawnError('NotFound', `no ${what} in ${store.url}`);
+  if (attempt === undefined) {
+    await cancelRun(store, id);
+    print({ run_id: id });
+    return;
   }
-  await store.create(
-    attempt === undefined ? runKey(id, 'cancel.json') : attemptKey(id, attempt, 'cancel.json'),
-    '{}',
-  );
-  print(attempt === undefined ? { run_id: id } : { task_id: id, attempt });
+  if (!(await store.read(attemptKey(id, attempt, 'claim.json'))))
+    throw new StepspawnError('NotFound', `no attempt ${attempt} of task ${id} in ${store.url}`);
+  await store.create(attemptKey(id, attempt, 'cancel.json'), '{}');
+  print({ task_id: id, attempt });
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The terminal: parses arguments, calls lib, prints JSON on stdout and everything else on stderr. */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { RUN_ID, TASK_ID } from '../lib/task.ts';
+import { MAX_SECONDS, RUN_ID, TASK_ID } from '../lib/task.ts';
 import { EXIT, fail, UsageError } from './output.ts';
 
 const program = new Command('stepspawn')
@@ -35,7 +35,8 @@ const payload = (command: Command): Command =>
 const store = (command: Command): Command =>
   command.option(
     '--store <url>',
-    'where results live: file:///folder (default: .stepspawn in this directory)',
+    'where results live: file:///folder or s3://bucket/prefix (default: .stepspawn in this directory)',
+    storeUrl,
   );
 
 program
@@ -59,7 +60,7 @@ const secrets = (command: Command): Command =>
 
 secrets(store(payload(program.command('spawn'))))
   .description('run one attempt of one agent and print its result')
-  .option('--timeout-secs <n>', 'time limit in seconds', positive)
+  .option('--timeout-secs <n>', 'time limit in seconds', seconds)
   .action(async (file, options) => (await import('./spawn.ts')).spawnCommand(file, options));
 
 secrets(store(program.command('run')))
@@ -73,7 +74,7 @@ secrets(store(program.command('run')))
     matching(RUN_ID),
   )
   .option('--retry', 'give the steps that ended a failed run a new attempt')
-  .option('--ttl-secs <n>', 'time limit of the run in seconds', positive)
+  .option('--ttl-secs <n>', 'time limit of the run in seconds', seconds)
   .option('--max-concurrency <n>', 'steps that run at once', wholeFrom(1, 10_000), 8)
   .action(async (file, options) => (await import('./run.ts')).runCommand(file, options));
 
@@ -103,6 +104,9 @@ program
   .command('schema')
   .description('print the JSON Schema of a Blueprint')
   .action(async () => (await import('./schema.ts')).schemaCommand());
+
+// a reader that went away (`| head`) is not a fault: what runs is brought to its end, unseen
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 try {
   await program.parseAsync();
@@ -138,15 +142,22 @@ function addSecret(text: string, given: Record<string, string>): Record<string, 
   return { ...given, [name]: source };
 }
 
+function storeUrl(text: string): string {
+  if (/^(file:\/\/\/|s3:\/\/)./.test(text)) return text;
+  throw new InvalidArgumentError(`expected file:///folder or s3://bucket/prefix, got '${text}'`);
+}
+
 function childUser(text: string): string {
   if (!/^\d+:\d+$/.test(text)) throw new InvalidArgumentError(`expected numeric uid:gid, got '${text}'`);
   if (process.getuid?.() !== 0) throw new InvalidArgumentError('only root may run children as another user');
   return text;
 }
 
-function positive(text: string): number {
+function seconds(text: string): number {
   const value = Number(text);
-  if (!(value > 0) || !Number.isFinite(value))
-    throw new InvalidArgumentError(`expected a number above 0, got '${text}'`);
+  if (!/^\d+(\.\d+)?$/.test(text) || value <= 0 || value > MAX_SECONDS)
+    throw new InvalidArgumentError(
+      `expected a number of seconds above 0, at most ${MAX_SECONDS}, got '${text}'`,
+    );
   return value;
 }

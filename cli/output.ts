@@ -1,5 +1,5 @@
 /** What the terminal prints and how it exits. */
-import { type ErrorCode, errorBody, StepspawnError } from '../lib/errors.ts';
+import { type ErrorCode, errorBody, type Issue, StepspawnError } from '../lib/errors.ts';
 
 export const EXIT = { ok: 0, notPassed: 1, refused: 2, unavailable: 3, usage: 64, interrupted: 130 } as const;
 
@@ -25,4 +25,10 @@ export function fail(error: unknown): void {
 /** A line for people. */
 export function say(text: string): void {
   process.stderr.write(`${text}\n`);
+}
+
+/** An issue as compilers print theirs: file, line, column, severity, code, pointer, message. */
+export function issueLine(file: string, { line, column, severity, code, path, message }: Issue): string {
+  const place = line === undefined ? file : `${file}:${line}:${column}`;
+  return `${place}: ${severity} ${code}${path === '' ? '' : ` ${path}`}: ${message}`;
 }

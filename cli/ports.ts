@@ -9,13 +9,21 @@ import { openStore } from '../lib/store/open.ts';
 import { hostProcess } from '../lib/worker/processes.ts';
 import { openScratch } from '../lib/worker/scratch.ts';
 import { spawn } from '../lib/worker/spawn.ts';
-import { EXIT, say } from './output.ts';
+import { EXIT, say, UsageError } from './output.ts';
 
 const CANCEL_POLL_MS = 1000;
 
 export function chosenStore(url: string | undefined): ObjectStore {
   const settings = readSettings(process.env);
-  return openStore(url ?? settings.store_url ?? pathToFileURL(join(process.cwd(), '.stepspawn')).href);
+  return openStore(url ?? settings.store_url ?? pathToFileURL(join(currentFolder(), '.stepspawn')).href);
+}
+
+function currentFolder(): string {
+  try {
+    return process.cwd();
+  } catch {
+    throw new UsageError('the current directory no longer exists');
+  }
 }
 
 export interface PortOptions {
@@ -38,7 +46,8 @@ export async function withPorts(
   const scratch = await openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed });
   const controller = new AbortController();
   const interrupt = (signal: NodeJS.Signals): void => {
-    if (!controller.signal.aborted) say(`${signal}: ending what runs`);
+    if (controller.signal.aborted) process.exit(EXIT.interrupted);
+    say(`${signal}: ending what runs; once more to leave at once`);
     controller.abort('interrupted');
   };
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, interrupt);
@@ -49,7 +58,7 @@ export async function withPorts(
       spawn,
       base_env: baseEnvironment(process.env),
       secrets: localSecrets(secret ?? {}, process.env),
-      default_cwd: process.cwd(),
+      default_cwd: currentFolder(),
       host: hostProcess(),
       cancel_poll_ms: CANCEL_POLL_MS,
       signal: controller.signal,

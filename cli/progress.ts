@@ -1,6 +1,7 @@
 /** Progress of a run for people: one line per settled step; at a terminal also a line with what runs now. */
 import type { WriteStream } from 'node:tty';
 import type { StepProgress } from '../lib/run.ts';
+import { short } from '../lib/worker/text.ts';
 
 const REFRESH_MS = 200;
 const SHOWN = 4;
@@ -25,7 +26,8 @@ export function showProgress(stream: WriteStream): ProgressDisplay {
   };
   const timer = live ? setInterval(redraw, REFRESH_MS) : undefined;
   return {
-    tell: ({ task_id, ref, state, replayed, message }) => {
+    tell: ({ task_id, ref: agent, state, replayed, message, warnings }) => {
+      const ref = short(agent, 80);
       const known = running.get(task_id);
       if (state === 'started') {
         running.set(task_id, { ref, since: performance.now() });
@@ -34,7 +36,8 @@ export function showProgress(stream: WriteStream): ProgressDisplay {
       }
       running.delete(task_id);
       const how = replayed ? 'from the store' : `in ${seconds(known?.since ?? performance.now())}`;
-      stream.write(`${clear}${ref} ${state} ${how}${message === null ? '' : `: ${message}`}\n`);
+      stream.write(`${clear}${ref} ${state} ${how}${message === null ? '' : `: ${short(message, 500)}`}\n`);
+      for (const warning of warnings) stream.write(`${ref} warning: ${short(warning, 500)}\n`);
       redraw();
     },
     stop: () => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { runFlow } from '../lib/run.ts';
 import { launchContext, parseOption, readChecked } from './blueprint-file.ts';
-import { EXIT, print, say } from './output.ts';
+import { EXIT, print, say, UsageError } from './output.ts';
 import { type PortOptions, withPorts } from './ports.ts';
 import { showProgress } from './progress.ts';
 
@@ -16,6 +16,8 @@ export interface RunOptions extends PortOptions {
 
 /** `stepspawn run`: the whole flow; prints the final context, or what failed. */
 export async function runCommand(file: string, options: RunOptions): Promise<void> {
+  if (options.retry && options.runId === undefined)
+    throw new UsageError('--retry needs the --run-id of the run that failed');
   const blueprint = await readChecked(file);
   const ctx = options.ctx === undefined ? undefined : parseOption('--ctx', options.ctx);
   const run_id = options.runId ?? `R-${randomBytes(8).toString('hex')}`;

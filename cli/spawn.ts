@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { runAttempt } from '../lib/attempt.ts';
-import { loadValue } from '../lib/settle.ts';
 import { launchContext, type PayloadOptions, readChecked, readDirective } from './blueprint-file.ts';
-import { EXIT, print } from './output.ts';
+import { EXIT } from './output.ts';
 import { type PortOptions, withPorts } from './ports.ts';
+import { printResult } from './print-result.ts';
 
 /** `stepspawn spawn`: one attempt; prints its result with the value inline. */
 export async function spawnCommand(
@@ -25,8 +25,7 @@ export async function spawnCommand(
       },
       ports,
     );
-    const { value_ref: _, preview: __, ...rest } = result;
-    print({ ...rest, value: await loadValue(ports.store, result) });
+    await printResult(ports.store, result);
     process.exitCode = result.ok ? EXIT.ok : EXIT.notPassed;
   });
 }

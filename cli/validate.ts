@@ -2,14 +2,14 @@ import { withPositions } from '../lib/blueprint/source.ts';
 import { type Issue, StepspawnError } from '../lib/errors.ts';
 import { validate } from '../lib/validate.ts';
 import { readBlueprint } from './blueprint-file.ts';
-import { EXIT, print, say } from './output.ts';
+import { EXIT, issueLine, print, say } from './output.ts';
 
 /** `stepspawn validate`: all issues, as lines for people or as `{"ok", "issues"}`. */
 export async function validateCommand(file: string, options: { readonly json?: boolean }): Promise<void> {
   const { ok, issues } = await check(file);
   if (options.json) print({ ok, issues });
   else {
-    for (const issue of issues) say(lineOf(file, issue));
+    for (const issue of issues) say(issueLine(file, issue));
     say(ok ? `${file} is valid` : `${file} is not valid`);
   }
   process.exitCode = ok ? EXIT.ok : EXIT.notPassed;
@@ -25,9 +25,4 @@ async function check(file: string): Promise<{ readonly ok: boolean; readonly iss
       return { ok: false, issues: error.issues };
     throw error;
   }
-}
-
-function lineOf(file: string, { line, column, severity, code, path, message }: Issue): string {
-  const place = line === undefined ? file : `${file}:${line}:${column}`;
-  return `${place}: ${severity} ${code}${path === '' ? '' : ` ${path}`}: ${message}`;
 }

@@ -6,14 +6,13 @@ import { checkSchema } from '../lib/blueprint/schema-issues.ts';
 import { failWith, StepspawnError } from '../lib/errors.ts';
 import { planHop } from '../lib/hop.ts';
 import type { JsonValue } from '../lib/json.ts';
-import { runFlow, startRun } from '../lib/run.ts';
-import { runKey } from '../lib/store/keys.ts';
-import { newestRound, readRun } from '../lib/store/run-store.ts';
-import { AnyObject, Double, Json, RUN_ID } from '../lib/task.ts';
+import { startRun } from '../lib/start-run.ts';
+import { cancelRun, newestRound, readRun } from '../lib/store/run-store.ts';
+import { AnyObject, Json, RUN_ID, Seconds } from '../lib/task.ts';
 import { environment, lambda, required } from './entry.ts';
+import { startExecution } from './handover.ts';
 import type { Answer, Call } from './http.ts';
-import { logFault, observeSubject } from './observe.ts';
-import { goesOn, lambdaPorts } from './ports.ts';
+import { observeSubject } from './observe.ts';
 
 export const handler = lambda({
   direct: async (event) => {
@@ -34,7 +33,7 @@ const RunBody = z.strictObject({
   ctx: Json.optional(),
   run_id: z.string().optional(),
   context: AnyObject.optional(),
-  ttl_secs: Double.pipe(z.number().positive()).optional(),
+  ttl_secs: Seconds.optional(),
 });
 
 /** Sets the run up and goes on with it in this process; a caller that sends it again finds it. */
@@ -45,17 +44,14 @@ async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
   const run_id = runId(given.run_id ?? `R-${randomBytes(8).toString('hex')}`);
   observeSubject({ run_id });
   const { settings, store } = await environment();
-  if (!settings.keeps_running)
+  if (!settings.keeps_running && settings.state_machine_arn === undefined)
     throw new StepspawnError('InvalidTask', 'runs cannot be started here: no workflow is configured');
   const request = { ...given, run_id };
   await startRun(request, store);
-  const ports = await lambdaPorts(context, () => undefined);
-  goesOn(runFlow(request, { ...ports, max_concurrency: MAX_CONCURRENCY })).catch(logFault);
+  if (settings.state_machine_arn !== undefined) await startExecution(settings.state_machine_arn, run_id);
+  else await (await import('./run-here.ts')).runHere(request, context);
   return { status: 202, body: { run_id, location: `/v1/runs/${run_id}` } };
 }
-
-/** steps of one run that run at once in this process */
-const MAX_CONCURRENCY = 8;
 
 async function answerRun({ params }: Call): Promise<Answer> {
   const run_id = runId(params.run_id);
@@ -73,8 +69,7 @@ async function answerRun({ params }: Call): Promise<Answer> {
 async function answerCancel({ params }: Call): Promise<Answer> {
   const run_id = runId(params.run_id);
   const { store } = await environment();
-  if (!(await readRun(store, run_id))) throw new StepspawnError('NotFound', `no run ${run_id}`);
-  await store.create(runKey(run_id, 'cancel.json'), '{}');
+  await cancelRun(store, run_id);
   return { status: 202, body: { run_id } };
 }
 

@@ -3,6 +3,7 @@ import type { Context } from 'aws-lambda';
 import { baseEnvironment } from '../lib/config.ts';
 import type { AttemptPorts } from '../lib/ports.ts';
 import { awsSecrets } from '../lib/secrets-aws.ts';
+import { lookAgain } from '../lib/worker/descriptors.ts';
 import { hostProcess } from '../lib/worker/processes.ts';
 import { openScratch, type ScratchRoot } from '../lib/worker/scratch.ts';
 import { spawn } from '../lib/worker/spawn.ts';
@@ -16,6 +17,8 @@ let scratch: Promise<ScratchRoot> | undefined;
 export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => void): Promise<AttemptPorts> {
   const { settings, store } = await environment();
   const isFolder = store.url.startsWith('file:');
+  // the Runtime Interface Client opens connections that a child would inherit
+  if (process.env.AWS_LAMBDA_RUNTIME_API) lookAgain();
   scratch ??= openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed });
   return {
     store,

@@ -1,22 +1,29 @@
 /** `spawn`: runs one attempt in this execution environment, and answers from the store what others came to. */
 import type { Context } from 'aws-lambda';
 import { answerWithin, DIRECT_ANSWER_BYTES, HTTP_ANSWER_BYTES } from '../lib/answer.ts';
-import { runAttempt } from '../lib/attempt.ts';
+import { replay, runAttempt } from '../lib/attempt.ts';
+import type { Settings } from '../lib/config.ts';
 import { StepspawnError } from '../lib/errors.ts';
 import { isObject, type JsonValue } from '../lib/json.ts';
+import { prepare } from '../lib/prepare.ts';
 import { readTask } from '../lib/request.ts';
+import { awsSecrets } from '../lib/secrets-aws.ts';
 import { attemptKey } from '../lib/store/keys.ts';
 import { readResult } from '../lib/store/result-store.ts';
 import { Attempt, type Task, TaskId, type TaskResult } from '../lib/task.ts';
 import { environment, lambda } from './entry.ts';
+import { handOver, storedRequest } from './handover.ts';
 import type { Answer, Call } from './http.ts';
-import { observeResult, observeSubject } from './observe.ts';
+import { observeResult, observeSubject, type Subject } from './observe.ts';
 import { goesOn, lambdaPorts } from './ports.ts';
 
 export const handler = lambda({
   direct: async (event, context) => {
-    const result = await attempt(readTask(event, 'required'), context);
-    return answerWithin((await environment()).store, result, DIRECT_ANSWER_BYTES, Buffer.byteLength);
+    const { store } = await environment();
+    const request =
+      typeof event.request_key === 'string' ? await storedRequest(store, event.request_key) : event;
+    const result = await attempt(readTask(request, 'required'), context);
+    return answerWithin(store, result, DIRECT_ANSWER_BYTES, Buffer.byteLength);
   },
   routes: [
     { method: 'POST', path: '/v1/spawn', answer: ({ body }, context) => answerSpawn(body, context) },
@@ -26,17 +33,8 @@ export const handler = lambda({
 });
 
 async function attempt(task: Task, context: Context): Promise<TaskResult> {
-  const { task_id, context: launch } = task;
-  const run_id = typeof launch?.run_id === 'string' ? launch.run_id : undefined;
-  observeSubject({ task_id, attempt: task.attempt, ...(run_id !== undefined && { run_id }) });
-  const { settings } = await environment();
-  const registered = isObject(task.blueprint) && typeof task.blueprint.digest === 'string';
-  if (!settings.inline_blueprints && !registered) {
-    throw new StepspawnError(
-      'InvalidTask',
-      'inline Blueprints are turned off here; register it and send {"digest": "sha256:..."}',
-    );
-  }
+  observeSubject(subjectOf(task));
+  checkInline(task, (await environment()).settings);
   let childMs: number | undefined;
   const ports = await lambdaPorts(context, (ms) => {
     childMs = ms;
@@ -46,15 +44,42 @@ async function attempt(task: Task, context: Context): Promise<TaskResult> {
   return result;
 }
 
+function subjectOf({ task_id, attempt: number, context }: Task): Subject {
+  const run_id = context?.run_id;
+  return { task_id, attempt: number, ...(typeof run_id === 'string' && { run_id }) };
+}
+
+/** Where inline Blueprints are turned off, only registered ones run. */
+function checkInline({ blueprint }: Task, settings: Settings): void {
+  const registered = isObject(blueprint) && typeof blueprint.digest === 'string';
+  if (settings.inline_blueprints || registered) return;
+  throw new StepspawnError(
+    'InvalidTask',
+    'inline Blueprints are turned off here; register it and send {"digest": "sha256:..."}',
+  );
+}
+
 /** A synchronous caller is answered within this time, with the result or with where it will be. */
 const ANSWER_WITHIN_MS = 25_000;
 
 async function answerSpawn(body: JsonValue, context: Context): Promise<Answer> {
   const task = readTask(body, 'made');
-  const running = goesOn(attempt(task, context));
-  const { settings } = await environment();
-  const result = settings.keeps_running ? await within(running, ANSWER_WITHIN_MS) : await running;
+  const result = await attemptWithin(task, context);
+  if (result?.error) replay(result);
   return result ? answerOf(result) : { status: 202, body: whereOf(task) };
+}
+
+/** Runs the attempt where this entry runs attempts; null when it takes longer than a caller can wait. */
+async function attemptWithin(task: Task, context: Context): Promise<TaskResult | null> {
+  const { settings, store } = await environment();
+  if (settings.spawn_function === undefined) {
+    const running = goesOn(attempt(task, context));
+    return settings.keeps_running ? within(running, ANSWER_WITHIN_MS) : running;
+  }
+  observeSubject(subjectOf(task));
+  checkInline(task, settings);
+  await prepare(task, { store, secrets: awsSecrets(settings.secrets, process.env) });
+  return handOver(store, settings.spawn_function, task, Date.now() + ANSWER_WITHIN_MS);
 }
 
 /** The result, or null when it takes longer; then it goes on, and what it comes to lies in the store. */

@@ -10,7 +10,7 @@ import { persist, storeStreams, storeValue } from './settle.ts';
 import { withPatience } from './store/patience.ts';
 import { claimAttempt, type HeldClaim, markOf, releaseClaim, storeResult } from './store/result-store.ts';
 import type { Task, TaskResult } from './task.ts';
-import { endMarked, isAlive } from './worker/processes.ts';
+import { endTraced, isAlive } from './worker/processes.ts';
 import type { Scratch } from './worker/scratch.ts';
 
 /** Calls on the store that taking a claim makes at the most, unless others take part. */
@@ -44,7 +44,7 @@ export async function runAttempt(task: Task, given: AttemptPorts): Promise<TaskR
   );
   if (answer.kind === 'settled') return replay(answer.result);
   const { held } = answer;
-  if (held.takenOver?.sameHost) endMarked(markOf(held.takenOver.holder));
+  if (held.takenOver?.sameHost) endTraced({ mark: markOf(held.takenOver.holder) });
   return work(prepared, held, { deadline, patience }, ports);
 }
 
@@ -101,7 +101,7 @@ async function work(
     }
     const { outcome } = collected;
     const bytes = collected.stdout.size_bytes + collected.stderr.size_bytes;
-    const value = await persist({ ...time, bytes }, () => storeValue(ports.store, base, outcome.value));
+    const value = await persist({ ...time, bytes }, () => storeValue(ports.store, base, outcome));
     const streams = await persist({ ...time, bytes }, () => storeStreams(ports.store, base, collected));
     return await finish({
       status: outcome.ok ? 'passed' : 'blocked',

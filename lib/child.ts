@@ -1,17 +1,19 @@
 /** Runs the child of one attempt: render, spawn, collect. */
 import type { CompiledAgent } from './blueprint/compile.ts';
-import { StepspawnError } from './errors.ts';
+import { type Issue, StepspawnError } from './errors.ts';
 import { promptText } from './flow/step-input.ts';
-import { canonicalJson, type JsonValue } from './json.ts';
+import { canonicalJson, escapeSegment, type JsonValue } from './json.ts';
 import type { AttemptPorts } from './ports.ts';
 import { findAgent, type Prepared } from './prepare.ts';
 import { attemptKey } from './store/keys.ts';
 import type { Task } from './task.ts';
 import { checkedBlueprint } from './validate.ts';
 import { type Collected, collectOutput } from './worker/collect.ts';
+import { createMask } from './worker/mask.ts';
 import { type Command, needsSystemFile, type Payload, payloadFile, renderCommand } from './worker/render.ts';
 import type { Scratch } from './worker/scratch.ts';
 import type { Exit } from './worker/spawn.ts';
+import type { Startable } from './worker/start-checks.ts';
 import { renderSystemPrompt } from './worker/system-prompt.ts';
 
 /**
@@ -37,7 +39,8 @@ export async function runChild(
   }
   await scratch.write('payload.json', canonicalJson(payloadFile(agent, payload)));
   const secrets = await resolveSecrets(agent, ports);
-  const output = collectOutput({ worker, scratch, onEvent: ports.onEvent });
+  const mask = createMask(Object.values(secrets));
+  const output = collectOutput({ worker, scratch, mask, onEvent: ports.onEvent });
   const watch = watchCancel(task, ports);
   const begun = performance.now();
   try {
@@ -77,21 +80,34 @@ async function render(
   made: { readonly system_file: string; readonly payload_file: string; readonly nonce: string },
 ): Promise<{ readonly command: Command; readonly payload: Payload }> {
   const prompt = agent.worker.path === 'template' ? agent.worker.system_prompt : null;
-  const system = prompt === null ? null : await renderedPrompt(agent, prompt, directive);
+  const system = prompt === null ? null : await renderSystemPrompt(prompt, directive);
   const payload: Payload = {
     task_id: task.task_id,
     attempt: task.attempt,
     prompt: promptText(directive),
-    system,
-    system_file: system === null ? null : made.system_file,
+    system: system?.ok ? system.text : system && '',
+    system_file: system && made.system_file,
     payload_file: made.payload_file,
     context: task.context ?? {},
     nonce: made.nonce,
   };
   const rendered = renderCommand(agent, payload);
-  if (rendered.ok) return { command: rendered.command, payload };
-  const { issues } = rendered;
-  throw new StepspawnError('PlaceholderUnset', issues.map(({ message }) => message).join('; '), { issues });
+  const issues = [
+    ...(system && !system.ok ? [promptIssue(agent, system)] : []),
+    ...(rendered.ok ? [] : rendered.issues),
+  ];
+  if (rendered.ok && issues.length === 0) return { command: rendered.command, payload };
+  const code = issues.every((issue) => UNSET.has(issue.code)) ? 'PlaceholderUnset' : 'InvalidBlueprint';
+  throw new StepspawnError(code, issues.map(({ message }) => message).join('; '), { issues });
+}
+const UNSET = new Set(['missing_source', 'undefined_variable']);
+
+function promptIssue(
+  { name, worker }: CompiledAgent,
+  { code, message }: { code: string; message: string },
+): Issue {
+  const path = worker.path === 'template' ? (worker.system_prompt_pointer ?? '') : '';
+  return { code, path, message: `render system_prompt of agent '${name}': ${message}`, severity: 'error' };
 }
 
 async function resolveSecrets(
@@ -104,24 +120,26 @@ async function resolveSecrets(
   );
 }
 
-async function renderedPrompt(agent: CompiledAgent, prompt: string, directive: JsonValue): Promise<string> {
-  const answer = await renderSystemPrompt(prompt, directive);
-  if (answer.ok) return answer.text;
-  const message = `render system_prompt of agent '${agent.name}': ${answer.message}`;
-  const path = agent.worker.path === 'template' ? (agent.worker.system_prompt_pointer ?? '') : '';
-  throw new StepspawnError(
-    answer.code === 'undefined_variable' ? 'PlaceholderUnset' : 'InvalidBlueprint',
-    message,
-    {
-      issues: [{ code: answer.code, path, message, severity: 'error' }],
-    },
-  );
-}
+const ENV_PARTS = ['secrets', 'env'] as const;
 
-function originOf({ worker }: CompiledAgent): { argv: string; env: string; cwd: string } {
-  if (worker.path === 'spec')
-    return { argv: `${worker.pointer}/args`, env: `${worker.pointer}/env`, cwd: `${worker.pointer}/cwd` };
-  return { argv: `${worker.pointer}/argv`, env: `${worker.pointer}/env`, cwd: worker.cwd_pointer };
+/** Where each part of a command comes from in the document; what the engine adds comes from the agent. */
+function originOf({ pointer, worker }: CompiledAgent): Startable['origin'] {
+  const below = `${worker.pointer}/`;
+  if (worker.path === 'spec') {
+    return {
+      argv: (i) => (i === 0 ? `${below}program` : i <= worker.args.length ? `${below}args/${i - 1}` : ''),
+      env: () => pointer,
+      cwd: pointer,
+    };
+  }
+  return {
+    argv: (i) => `${below}argv/${i}`,
+    env: (name) => {
+      const part = ENV_PARTS.find((field) => Object.hasOwn(worker[field] ?? {}, name));
+      return part === undefined ? pointer : `${below}${part}/${escapeSegment(name)}`;
+    },
+    cwd: worker.cwd_pointer,
+  };
 }
 
 /** Aborts when the caller does, and when the attempt's cancel marker appears. */

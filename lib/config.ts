@@ -15,6 +15,10 @@ export const Settings = z.object({
   inline_blueprints: z.stringbool().default(true),
   /** whether this process goes on after it has answered, so that a slow attempt may be answered with 202 */
   keeps_running: z.stringbool().default(false),
+  /** function that attempts are handed over to; this process then runs none itself */
+  spawn_function: z.string().optional(),
+  /** state machine that runs are handed over to */
+  state_machine_arn: z.string().optional(),
   /** user that children run as: numeric `uid:gid`; needs root */
   child_user: z
     .string()
@@ -32,6 +36,8 @@ const VARIABLES = {
   home_seed: 'HOME_SEED',
   inline_blueprints: 'INLINE_BLUEPRINTS',
   keeps_running: 'KEEPS_RUNNING',
+  spawn_function: 'SPAWN_FUNCTION',
+  state_machine_arn: 'STATE_MACHINE_ARN',
   child_user: 'CHILD_USER',
   secrets: 'SECRETS',
 } as const;
@@ -64,6 +70,8 @@ export function writeSettings(settings: Partial<Settings>): Record<string, strin
     [VARIABLES.inline_blueprints]: settings.inline_blueprints?.toString(),
     [VARIABLES.keeps_running]: settings.keeps_running?.toString(),
     [VARIABLES.child_user]: child_user && `${child_user.uid}:${child_user.gid}`,
+    [VARIABLES.spawn_function]: settings.spawn_function,
+    [VARIABLES.state_machine_arn]: settings.state_machine_arn,
     [VARIABLES.secrets]: secrets && JSON.stringify(secrets),
   };
   return Object.fromEntries(

@@ -11,6 +11,7 @@ import { runKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import { readResult } from './store/result-store.ts';
 import {
+  cancelKey,
   type Ended,
   endRound,
   newestRound,
@@ -105,7 +106,7 @@ async function settledOf(run: Run, step: PlannedStep): Promise<SettledStep | nul
 }
 
 async function endOf(
-  { store, run_id, record, round, settled }: Run,
+  { store, record, round, settled }: Run,
   planned: Plan,
   now: number,
 ): Promise<Omit<Ended, 'run_id' | 'completed_at'> | null> {
@@ -116,10 +117,10 @@ async function endOf(
     return { status: 'failed', error, steps, retry_attempts: retryAttempts(round, steps, positions) };
   }
   const retry_attempts = retryAttempts(round, steps, []);
-  if (await store.read(runKey(run_id, 'cancel.json'))) {
+  if (await store.read(cancelKey(round))) {
     return { status: 'cancelled', error: { message: 'the run was cancelled' }, steps, retry_attempts };
   }
-  if (now >= expiryOf(record)) {
+  if (now >= expiryOf(record, round)) {
     const message = `the run exceeded its time limit of ${record.ttl_secs} s`;
     return { status: 'failed', error: { message }, steps, retry_attempts };
   }
@@ -128,7 +129,7 @@ async function endOf(
 
 function dispatch(run: Run, steps: readonly PlannedStep[], now: number): Promise<DispatchedStep[]> {
   const { store, run_id, record, round } = run;
-  const timeout_secs = (expiryOf(record) - now) / 1000;
+  const timeout_secs = (expiryOf(record, round) - now) / 1000;
   return inLanes(steps, async (step) => {
     const task = taskOf(run, step);
     const text = canonicalJson(step.in);
@@ -147,8 +148,8 @@ function taskOf({ run_id, record, round }: Run, step: PlannedStep): StepTask {
   return stepTask({ run_id, context: record.context, attempts: round.attempts, step });
 }
 
-function expiryOf({ created_at, ttl_secs }: RunRecord): number {
-  return Date.parse(created_at) + ttl_secs * 1000;
+function expiryOf({ ttl_secs }: RunRecord, { started_at }: Round): number {
+  return Date.parse(started_at) + ttl_secs * 1000;
 }
 
 /** `work` for every item, `LANES` at a time, answers in order. */

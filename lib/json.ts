@@ -210,6 +210,7 @@ export function toPointer(path: readonly PropertyKey[]): string {
  * `/constructor`, `/__proto__`, `/length` of a list and `/-` are misses unless they are data.
  */
 export function resolvePointer(document: JsonValue, pointer: string): JsonValue | undefined {
+  if (pointer === '') return document;
   const owner = jsonpointer.compile(pointer);
   return reachesOwnMembers(document, pointer) ? (owner.get(document as object) as JsonValue) : undefined;
 }

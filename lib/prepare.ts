@@ -24,7 +24,10 @@ export interface Prepared {
  * Finds Blueprint, agent and input, and works out digest and limits. Throws InvalidBlueprint, InvalidTask, NotFound
  * and StoreUnavailable.
  */
-export async function prepare(task: Task, ports: AttemptPorts): Promise<Prepared> {
+export async function prepare(
+  task: Task,
+  ports: Pick<AttemptPorts, 'store' | 'secrets' | 'platform_deadline'>,
+): Promise<Prepared> {
   const blueprint = await findBlueprint(task.blueprint, ports.store);
   const agent = findAgent(blueprint, task.agent);
   checkSecrets(agent, ports.secrets.names);
@@ -49,8 +52,8 @@ function requestDigest({ agent, context }: Task, blueprint: string, directive: J
   }
 }
 
-/** Only names that the operator mapped are resolved. */
-function checkSecrets({ worker }: CompiledAgent, mapped: ReadonlySet<string>): void {
+/** Only names that the operator mapped are resolved. Throws InvalidBlueprint. */
+export function checkSecrets({ worker }: CompiledAgent, mapped: ReadonlySet<string>): void {
   if (worker.path !== 'template' || worker.secrets === null) return;
   const issues: Issue[] = Object.entries(worker.secrets)
     .filter(([, name]) => !mapped.has(name))

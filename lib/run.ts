@@ -4,40 +4,26 @@ import { ERRORS, StepspawnError } from './errors.ts';
 import type { PlannedStep } from './flow/lane.ts';
 import { type FlowRun, startFlow } from './flow/run.ts';
 import type { StepResult } from './flow/step-result.ts';
-import { canonicalJson, digest, type JsonObject, type JsonValue } from './json.ts';
+import type { JsonValue } from './json.ts';
+import { STORE_PATIENCE_MS } from './limits.ts';
 import type { AttemptPorts } from './ports.ts';
-import { findBlueprint } from './prepare.ts';
 import { loadValue } from './settle.ts';
-import { failedStep, initialContext, settledStep, stepTask } from './step.ts';
-import { blueprintKey, runKey } from './store/keys.ts';
+import { type RunRequest, startRun } from './start-run.ts';
+import { failedStep, settledStep, stepTask } from './step.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import {
+  cancelKey,
   type Ended,
   endRound,
-  openRound,
   type Round,
-  type RunRecord,
   readDecisions,
   recordDecision,
   retryAttempts,
   type StepEntry,
 } from './store/run-store.ts';
-import { RUN_ID } from './task.ts';
+import { steadyStore } from './store/steady.ts';
+import type { TaskResult } from './task.ts';
 import type { Blueprint } from './validate.ts';
-
-export interface RunRequest {
-  /** matches RUN_ID */
-  readonly run_id: string;
-  /** the document, or {digest} of a registered one */
-  readonly blueprint: JsonValue;
-  /** merged over the document's default_init_ctx */
-  readonly ctx?: JsonValue | undefined;
-  /** launch context: work_dir, project_root, task_metadata */
-  readonly context?: JsonObject | undefined;
-  readonly ttl_secs?: number | undefined;
-  /** gives the steps that ended a failed run a new attempt */
-  readonly retry?: boolean | undefined;
-}
 
 export interface StepProgress {
   readonly task_id: string;
@@ -45,6 +31,7 @@ export interface StepProgress {
   readonly state: 'started' | 'passed' | 'blocked' | 'failed' | 'stopped';
   readonly replayed: boolean;
   readonly message: string | null;
+  readonly warnings: readonly string[];
 }
 
 export interface RunPorts extends AttemptPorts {
@@ -52,45 +39,21 @@ export interface RunPorts extends AttemptPorts {
   readonly onProgress?: ((progress: StepProgress) => void) | undefined;
 }
 
-export const DEFAULT_RUN_TTL_SECS = 1800;
 const IN_PROGRESS_POLL_MS = 500;
-
-/** A run as far as it is set up: its record and Blueprint lie in the store. */
-export interface StartedRun {
-  readonly blueprint: Blueprint;
-  readonly record: Omit<RunRecord, 'created_at'>;
-  readonly round: Round;
-}
-
-/**
- * Sets a run up, or finds it. Throws InvalidBlueprint, InvalidTask (its id), AttemptConflict and StoreUnavailable.
- */
-export async function startRun(request: RunRequest, store: ObjectStore): Promise<StartedRun> {
-  const { run_id, context = {} } = request;
-  if (!RUN_ID.test(run_id))
-    throw new StepspawnError('InvalidTask', `run id '${run_id}' does not match ${RUN_ID.source}`);
-  const blueprint = await findBlueprint(request.blueprint, store);
-  const { compiled, digest: blueprint_digest, document } = blueprint;
-  const ctx = initialContext(blueprint, request.ctx);
-  const ttl_secs = request.ttl_secs ?? compiled.default_run_ttl_secs ?? DEFAULT_RUN_TTL_SECS;
-  const request_digest = digest({ blueprint: blueprint_digest, ctx, context });
-  const record = { request_digest, blueprint_digest, ctx, context, ttl_secs };
-  await store.create(blueprintKey(blueprint_digest), canonicalJson(document));
-  return { blueprint, record, round: await openRound(store, run_id, record, request.retry === true) };
-}
 
 /**
  * Runs the flow to its end, or goes on where an earlier process left it: settled steps are answered from the
  * store. A failed run is a value. Throws what startRun throws, and AttemptInProgress when `ports.signal` interrupts it.
  */
 export async function runFlow(request: RunRequest, ports: RunPorts): Promise<Ended> {
-  const { blueprint, record, round } = await startRun(request, ports.store);
+  const store = steadyStore(ports.store, ports.store_patience_ms ?? STORE_PATIENCE_MS);
+  const { blueprint, record, round } = await startRun(request, store, ports.secrets.names);
   if (round.ended) return round.ended;
   for (;;) {
-    const decisions = await readDecisions(ports.store, round);
+    const decisions = await readDecisions(store, round);
     const { ctx, ttl_secs } = record;
-    const ended = await drive({ request, blueprint, ctx, round, decisions, ttl_secs, ports });
-    if (ended !== 'decided_elsewhere') return endRound(ports.store, round, ended);
+    const ended = await drive({ request, blueprint, ctx, round, decisions, ttl_secs, ports, store });
+    if (ended !== 'decided_elsewhere') return endRound(store, round, ended);
   }
 }
 
@@ -102,6 +65,8 @@ interface Drive {
   readonly decisions: ReadonlyMap<string, number>;
   readonly ttl_secs: number;
   readonly ports: RunPorts;
+  /** for the run's own objects; attempts have patience of their own */
+  readonly store: ObjectStore;
 }
 
 type StopReason = 'interrupted' | 'cancelled' | 'expired' | 'failed';
@@ -156,7 +121,7 @@ async function drive(run: Drive): Promise<Omit<Ended, 'run_id' | 'completed_at'>
   const recordAll = async (): Promise<boolean> => {
     for (const [position, lane] of flow.decisions) {
       if (recorded.has(position)) continue;
-      if (!(await recordDecision(ports.store, round, position, lane))) return false;
+      if (!(await recordDecision(run.store, round, position, lane))) return false;
       recorded.add(position);
     }
     return true;
@@ -195,8 +160,8 @@ async function drive(run: Drive): Promise<Omit<Ended, 'run_id' | 'completed_at'>
 }
 
 /** Calls `stop` when the caller interrupts, the run's time is over, or its cancel marker appears. */
-function watchRun({ request, ports, ttl_secs }: Drive, stop: (why: StopReason) => void): () => void {
-  const key = runKey(request.run_id, 'cancel.json');
+function watchRun({ round, ports, ttl_secs }: Drive, stop: (why: StopReason) => void): () => void {
+  const key = cancelKey(round);
   const look = async (): Promise<void> => {
     if (await ports.store.read(key).catch(() => null)) stop('cancelled');
   };
@@ -225,20 +190,22 @@ async function runStep(
     step,
   });
   const { task_id } = task;
-  const tell = (state: StepProgress['state'], replayed: boolean, message: string | null): void =>
-    ports.onProgress?.({ task_id, ref: step.ref, state, replayed, message });
-  tell('started', false, null);
+  const tell = (state: StepProgress['state'], about: Partial<TaskResult> = {}): void => {
+    const { replayed = false, message = null, warnings = [] } = about;
+    ports.onProgress?.({ task_id, ref: step.ref, state, replayed, message, warnings });
+  };
+  tell('started');
   try {
     const whole = { ...task, blueprint: blueprint.document, in: step.in };
     const result = await settledAttempt(() => runAttempt(whole, { ...ports, signal }), signal);
-    tell(result.ok ? 'passed' : 'blocked', result.replayed, result.message);
-    return settledStep(blueprint, step, task, result, await loadValue(ports.store, result));
+    tell(result.ok ? 'passed' : 'blocked', result);
+    return settledStep(blueprint, step, task, result, await loadValue(run.store, result));
   } catch (error) {
     if (!(error instanceof StepspawnError) || !ERRORS[error.code].stored) {
-      tell('stopped', false, null);
+      tell('stopped');
       throw error;
     }
-    tell('failed', false, error.message);
+    tell('failed', { message: error.message });
     return failedStep(step, task, error.message);
   }
 }

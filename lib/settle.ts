@@ -1,24 +1,30 @@
 /** Puts what an attempt came to into the store, values and streams of any size. */
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { now } from './clock.ts';
 import { StepspawnError } from './errors.ts';
-import { canonicalJson, type JsonValue, sha256 } from './json.ts';
+import { canonicalJson, compactJson, type JsonValue } from './json.ts';
 import { INLINE_VALUE_BYTES, PREVIEW_CHARS, TAIL_BYTES } from './limits.ts';
 import { attemptKey } from './store/keys.ts';
-import type { ObjectStore } from './store/object-store.ts';
+import type { Content, ObjectStore } from './store/object-store.ts';
 import { inTime } from './store/patience.ts';
 import { type AttemptId, parseStored } from './store/result-store.ts';
 import type { StreamSummary, TaskResult } from './task.ts';
 import type { Collected, Printed } from './worker/collect.ts';
+import type { LargeValue } from './worker/large-output.ts';
+import { head } from './worker/text.ts';
 
 /** The value in the result where it is small, else in its own object, referenced. */
 export async function storeValue(
   store: ObjectStore,
   id: AttemptId,
-  value: JsonValue,
+  outcome: LargeValue,
 ): Promise<Pick<TaskResult, 'value' | 'value_ref' | 'preview'>> {
+  const key = attemptKey(id.task_id, id.attempt, 'value.json');
+  if ('content' in outcome) return upload(store, key, outcome.content);
+  const { value } = outcome;
   if (Buffer.byteLength(canonicalJson(value)) <= INLINE_VALUE_BYTES) return { value };
-  return referTo(store, attemptKey(id.task_id, id.attempt, 'value.json'), value);
+  return referTo(store, key, value);
 }
 
 /** Writes the value as an object of its own and tells where it is. */
@@ -27,24 +33,77 @@ export async function referTo(
   key: string,
   value: JsonValue,
 ): Promise<Pick<TaskResult, 'value_ref' | 'preview'>> {
-  const bytes = Buffer.from(canonicalJson(value));
-  await store.upload(key, async function* () {
-    yield bytes;
-  });
-  const preview = bytes.toString('utf8', 0, PREVIEW_CHARS * 4).slice(0, PREVIEW_CHARS);
-  return { value_ref: { key, size_bytes: bytes.length, sha256: sha256(bytes) }, preview };
+  return upload(store, key, () => once(canonicalJson(value)));
 }
 
-/** The value of a result, wherever it lies. */
+/** What is told of an object that is referenced. */
+interface Measure {
+  readonly size_bytes: number;
+  readonly sha256: string;
+  readonly preview: string;
+}
+
+/** Size, digest and preview are taken from the bytes as they pass. */
+async function upload(
+  store: ObjectStore,
+  key: string,
+  content: Content,
+): Promise<Pick<TaskResult, 'value_ref' | 'preview'>> {
+  let passed: Measure | undefined;
+  const measured = async function* (): AsyncGenerator<Uint8Array> {
+    const hash = createHash('sha256');
+    let size_bytes = 0;
+    let beginning = Buffer.alloc(0);
+    for await (const chunk of content()) {
+      hash.update(chunk);
+      size_bytes += chunk.length;
+      if (beginning.length < PREVIEW_BYTES) {
+        beginning = Buffer.concat([beginning, chunk.subarray(0, PREVIEW_BYTES - beginning.length)]);
+      }
+      yield chunk;
+    }
+    passed = { size_bytes, sha256: hash.digest('hex'), preview: head(beginning.toString(), PREVIEW_CHARS) };
+  };
+  await store.upload(key, measured);
+  if (!passed) throw new StepspawnError('StoreUnavailable', `the store did not take the whole of ${key}`);
+  const { preview, ...measure } = passed;
+  return { value_ref: { key, ...measure }, preview };
+}
+/** Enough for the characters of a preview in UTF-8. */
+const PREVIEW_BYTES = 4 * PREVIEW_CHARS;
+
+async function* once(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+
+/** A larger value cannot become part of a flow's context. */
+const MAX_LOADED_BYTES = 256 * 1024 * 1024;
+
+/** The value of a result, wherever it lies. Throws InvalidTask for one that is too large to be held in memory. */
 export async function loadValue(store: ObjectStore, result: TaskResult): Promise<JsonValue> {
   if (!result.value_ref) return result.value ?? null;
   const { key } = result.value_ref;
+  if (result.value_ref.size_bytes > MAX_LOADED_BYTES) {
+    throw new StepspawnError(
+      'InvalidTask',
+      `the value ${key} has ${result.value_ref.size_bytes} bytes, a flow can take ${MAX_LOADED_BYTES}; pass such data by file`,
+    );
+  }
   const found = await store.read(key);
   if (!found) throw new StepspawnError('StoreUnavailable', `the stored object ${key} is missing`);
   return parseStored(key, found);
 }
 
-/** Each stream that is longer than its tail is stored whole; so are the events of a stream mode. */
+/** The JSON text of a result's value in chunks, wherever it lies. Throws StoreUnavailable when it is missing. */
+export async function openValue(store: ObjectStore, result: TaskResult): Promise<AsyncIterable<Uint8Array>> {
+  if (!result.value_ref) return once(compactJson(result.value ?? null));
+  const { key } = result.value_ref;
+  const stream = await store.open(key);
+  if (!stream) throw new StepspawnError('StoreUnavailable', `the stored object ${key} is missing`);
+  return stream;
+}
+
+/** Each stream that is longer than its tail is stored whole; so are the events and artifacts of a stream mode. */
 export async function storeStreams(
   store: ObjectStore,
   id: AttemptId,
@@ -53,10 +112,12 @@ export async function storeStreams(
   const { events } = collected;
   if (events !== null)
     await store.upload(attemptKey(id.task_id, id.attempt, 'events.ndjson'), () => createReadStream(events));
-  const put = async (name: string, { size_bytes, tail, path }: Printed): Promise<StreamSummary> => {
+  for (const [name, path] of collected.artifacts)
+    await store.upload(attemptKey(id.task_id, id.attempt, `artifacts/${name}`), () => createReadStream(path));
+  const put = async (name: string, { size_bytes, tail, content }: Printed): Promise<StreamSummary> => {
     if (size_bytes <= TAIL_BYTES) return { size_bytes, tail, key: null };
     const key = attemptKey(id.task_id, id.attempt, name);
-    await store.upload(key, () => createReadStream(path));
+    await store.upload(key, content);
     return { size_bytes, tail, key };
   };
   return { stdout: await put('stdout', collected.stdout), stderr: await put('stderr', collected.stderr) };

@@ -19,7 +19,12 @@ export const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
 export const TaskId = z.string().regex(TASK_ID, `expected a task id of the form ${TASK_ID.source}`);
 export const Attempt = Whole.pipe(z.int().min(1).max(9999));
-const Seconds = Double.pipe(z.number().positive());
+/** the longest that a timer of this platform can be set to, in seconds: some 24 days */
+export const MAX_SECONDS = 2_147_483;
+/** A time limit; may be fractional. */
+export const Seconds = Double.pipe(
+  z.number().positive().max(MAX_SECONDS, `expected at most ${MAX_SECONDS} seconds`),
+);
 
 /** A value that lies in the store: its key, and the SHA-256 of its bytes, which is checked. */
 export const InputRef = z.strictObject({

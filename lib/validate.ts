@@ -47,6 +47,7 @@ export interface Blueprint {
   readonly digest: string;
   readonly document: JsonValue;
   readonly compiled: Compiled;
+  readonly warnings: readonly Issue[];
 }
 
 const checked = new WeakMap<object, Promise<Blueprint>>();
@@ -69,5 +70,5 @@ async function check(document: JsonValue): Promise<Blueprint> {
       'InvalidBlueprint',
       issues.filter(({ severity }) => severity === 'error'),
     );
-  return { digest: digest(document), document, compiled };
+  return { digest: digest(document), document, compiled, warnings: issues };
 }

@@ -12,7 +12,7 @@ const read = (file: string): string => readFileSync(join(project, file), 'utf8')
 /** The cells of every row of a table whose heading begins with `first`. */
 function rows(text: string, first: string): string[][] {
   const lines = text.split('\n');
-  const start = lines.findIndex((line) => line.startsWith(`| ${first} |`));
+  const start = lines.findIndex((line) => new RegExp(`^\\| ${first} +\\|`).test(line));
   const table = lines.slice(start + 2);
   const end = table.findIndex((line) => !line.startsWith('|'));
   return table.slice(0, end).map((line) =>

@@ -23,6 +23,7 @@ const PLANTED = [
   ['blueprint-and-flow-are-pure', 'lib/flow/a.ts', 'node:fs', '', ''],
   ['one-door-to-s3', 'lib/worker/a.ts', '@aws-sdk/client-s3', '', ''],
   ['functions-see-lib-only', 'functions/a.ts', '../cli/b.ts', 'cli/b.ts', ''],
+  ['infra-sees-config-and-errors-only', 'infra/a.ts', '../lib/task.ts', 'lib/task.ts', ''],
   ['one-door-to-processes', 'lib/worker/a.ts', 'node:child_process', '', ''],
 ] as const;
 
@@ -40,7 +41,7 @@ test.each(PLANTED)('%s is caught', (rule, file, imported, other, otherImports) =
   plant(root, file, imported);
   if (other !== '') plant(root, other, otherImports);
   const bin = join(project, 'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs');
-  const roots = ['lib', 'functions'].filter((name) => existsSync(join(root, name)));
+  const roots = ['lib', 'functions', 'infra'].filter((name) => existsSync(join(root, name)));
   let output = '';
   try {
     execFileSync(process.execPath, [bin, '--config', '.dependency-cruiser.cjs', ...roots], {

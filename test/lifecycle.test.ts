@@ -5,10 +5,12 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runAttempt } from '../lib/attempt.ts';
 import type { JsonObject, JsonValue } from '../lib/json.ts';
-import { DEFAULT_RUN_TTL_SECS, type RunPorts, runFlow } from '../lib/run.ts';
+import { type RunPorts, runFlow } from '../lib/run.ts';
+import { DEFAULT_RUN_TTL_SECS } from '../lib/start-run.ts';
 import { stepTaskId } from '../lib/step.ts';
 import { attemptKey, runKey } from '../lib/store/keys.ts';
 import { readResult } from '../lib/store/result-store.ts';
+import { cancelRun } from '../lib/store/run-store.ts';
 import { oneStep, shellAgents, step } from './support/documents.ts';
 import { realPorts, temporaryFolder } from './support/ports.ts';
 import { isRunning } from './support/processes.ts';
@@ -126,6 +128,35 @@ test('stream steps record the same stats', async () => {
   );
 });
 
+test('artifacts of a stream are stored under their names, and one whose name is no key is told', async () => {
+  const ports = await realPorts(folder);
+  const artifact = (name: string, value: unknown) =>
+    JSON.stringify({ type: 'artifact', name, content: { kind: 'inline', value } });
+  const final = '{"type":"final","ok":true,"content":{"kind":"inline","value":1}}';
+  const lines = [
+    artifact('../report.md', 'old'),
+    artifact('../report.md', '# hi'),
+    artifact('data', { n: 1 }),
+    artifact('..', 'x'),
+    final,
+  ];
+  const ended = await run(
+    oneStep({ argv: ['printf', '%s\\n', ...lines], stream_mode: 'ndjson_lines' }),
+    ports,
+  );
+  const { task_id } = ended.steps[0]!;
+  expect(await ports.store.list(attemptKey(task_id, 1, 'artifacts/'))).toEqual([
+    attemptKey(task_id, 1, 'artifacts/..%2Freport.md'),
+    attemptKey(task_id, 1, 'artifacts/data'),
+  ]);
+  expect(String((await ports.store.read(attemptKey(task_id, 1, 'artifacts/..%2Freport.md')))?.body)).toBe(
+    '# hi',
+  );
+  expect((await readResult(ports.store, { task_id, attempt: 1 }))?.warnings).toEqual([
+    expect.stringContaining("artifact '..' is not stored"),
+  ]);
+});
+
 test('at its time limit a run is failed and nothing of it runs on', async () => {
   const file = join(await mkdtemp(join(folder, 'pid-')), 'pid');
   const ports = await realPorts(folder);
@@ -150,7 +181,7 @@ test('a cancelled run ends its children and stays cancelled', async () => {
   });
   const running = run(blueprint, ports);
   while (!existsSync(file)) await new Promise((resolve) => setTimeout(resolve, 20));
-  await ports.store.create(runKey('R-1', 'cancel.json'), '{}');
+  await cancelRun(ports.store, 'R-1');
   expect(await running).toMatchObject({ status: 'cancelled' });
   expect(isRunning(readFileSync(file, 'utf8').trim())).toBe(false);
   expect(await run(blueprint, ports)).toMatchObject({ status: 'cancelled' });

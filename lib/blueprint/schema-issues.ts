@@ -1,5 +1,6 @@
 /** From what zod reports to issues: code, pointer, what was expected and what came. */
-import * as z from 'zod';
+import type * as z from 'zod';
+import * as core from 'zod/v4/core';
 import type { Issue } from '../errors.ts';
 import { isObject, isRaw, type JsonValue, toPointer } from '../json.ts';
 import { error } from './issues.ts';
@@ -20,7 +21,7 @@ export const STOP_AT_FIRST = { reportInput: false, abortEarly: true };
 
 /** All issues of a value against a schema; none = it fits. */
 export function checkSchema(schema: Schema, value: JsonValue): Issue[] {
-  const result = z.core.safeParse(schema, value);
+  const result = core.safeParse(schema, value);
   return result.success
     ? []
     : [...translateIssues(schema, result.error.issues, value)].flatMap(({ issue }) => issue ?? []);

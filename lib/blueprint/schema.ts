@@ -1,7 +1,7 @@
 /** The closed schema of a Blueprint; `null` is accepted only where the reference's type is optional. */
 import * as z from 'zod';
 import { isObject } from '../json.ts';
-import { AnyObject, Double, Json, Whole } from '../task.ts';
+import { AnyObject, Json, Seconds, Whole } from '../task.ts';
 import { FlowNode } from './flow-schema.ts';
 import { MAX_ISSUES } from './issues.ts';
 
@@ -27,7 +27,6 @@ const StringMap = z
   .meta({ type: 'object', additionalProperties: { type: 'string' } });
 
 const Texts = z.array(z.string());
-const Seconds = Double.pipe(z.number().positive());
 const Bytes = Whole.pipe(z.int().positive());
 
 export const AgentKind = z.enum(['lua', 'rust_fn', 'agent_block', 'subprocess', 'operator']);

@@ -27,11 +27,11 @@ export function folderStore(folder: string): ObjectStore {
   ): Promise<boolean> => {
     const temporary = join(root, 'tmp', randomBytes(12).toString('hex'));
     try {
-      await mkdir(dirname(temporary), { recursive: true, mode: 0o700 });
+      await makeFolders(dirname(temporary));
       await fill(temporary);
       await put(temporary, path).catch(async (error) => {
         if (codeOf(error) !== 'ENOENT') throw error;
-        await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+        await makeFolders(dirname(path));
         await put(temporary, path);
       });
       return true;
@@ -93,6 +93,22 @@ export function folderStore(folder: string): ObjectStore {
 
 function versioned(path: string, version: number): string {
   return version === 1 ? path : `${path}~${version}`;
+}
+
+/** Makes a folder and those above it. Node's own way never ends where the kernel takes no new folder, as in /proc. */
+async function makeFolders(path: string): Promise<void> {
+  const isThere = (): Promise<boolean> =>
+    mkdir(path, { mode: 0o700 }).then(
+      () => true,
+      (error: unknown) => {
+        if (codeOf(error) === 'EEXIST') return true;
+        if (codeOf(error) === 'ENOENT') return false;
+        throw error;
+      },
+    );
+  if (await isThere()) return;
+  await makeFolders(dirname(path));
+  if (!(await isThere())) throw new Error(`no folder can be made at ${path}`);
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -9,7 +9,8 @@ import { s3Store } from './s3.ts';
 export function openStore(url: string): ObjectStore {
   if (url.startsWith('s3://')) return s3Store(url);
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed?.protocol === 'file:' && parsed.host === '') return folderStore(fileURLToPath(parsed));
+  if (parsed?.protocol === 'file:' && parsed.host === '' && !/%2f/i.test(url))
+    return folderStore(fileURLToPath(parsed));
   throw new StepspawnError(
     'InvalidTask',
     `store URL '${url}' is not supported; use file:///folder or s3://bucket/prefix`,

@@ -160,6 +160,14 @@ function parseClaim(key: string, object: StoredObject): Claim {
   });
 }
 
+/** Whether an attempt is claimed: not at all, by a holder, or given back by one that was interrupted. */
+export async function claimState(store: ObjectStore, id: AttemptId): Promise<'none' | 'held' | 'released'> {
+  const key = attemptKey(id.task_id, id.attempt, 'claim.json');
+  const found = await store.read(key);
+  if (!found) return 'none';
+  return parseClaim(key, found).released ? 'released' : 'held';
+}
+
 /** The highest attempt number of a task, or null when it has none. */
 export async function newestAttempt(store: ObjectStore, taskId: string): Promise<number | null> {
   const keys = await store.list(`tasks/${taskId}/`);

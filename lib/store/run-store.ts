@@ -1,8 +1,8 @@
 /**
  * Runs in the store, as write-once objects only:
- * `runs/<id>/run.json` who it is · `runs/<id>/<round>/start.json` which attempt numbers a round uses ·
- * `runs/<id>/<round>/decided/…` outcomes that depended on time · `runs/<id>/<round>/result.json` how it ended.
- * A retry of a failed run is a new round.
+ * `runs/<id>/run.json` who it is · `runs/<id>/<round>/start.json` what a retry takes over from the round before ·
+ * `runs/<id>/<round>/decided/…` outcomes that depended on time · `runs/<id>/<round>/cancel.json` the cancel marker ·
+ * `runs/<id>/<round>/result.json` how it ended. A retry of a run that did not end as done is a new round.
  */
 import { timestamp } from '../clock.ts';
 import { StepspawnError } from '../errors.ts';
@@ -55,6 +55,10 @@ export interface Round {
   readonly number: number;
   /** attempt number by task id, where it is not 1 */
   readonly attempts: Readonly<Record<string, number>>;
+  /** RFC 3339; the time limit of the run counts from here */
+  readonly started_at: string;
+  /** what depended on time in earlier rounds and still holds */
+  readonly decided: Readonly<Record<string, number>>;
   readonly ended: Ended | null;
 }
 
@@ -91,10 +95,27 @@ export async function openRound(
   }
   const newest = await newestRound(store, runId);
   if (!retry || newest.ended === null || newest.ended.status === 'done') return newest;
-  const attempts = newest.ended.retry_attempts;
   const number = newest.number + 1;
-  await store.create(runKey(runId, `${number}/start.json`), canonicalJson({ attempts: { ...attempts } }));
-  return { run_id: runId, number, attempts, ended: null };
+  const start: RoundStart = {
+    attempts: newest.ended.retry_attempts,
+    decided: await stillDecided(store, newest),
+    started_at: timestamp(),
+  };
+  await store.create(runKey(runId, `${number}/start.json`), compactJson(start));
+  return newestRound(store, runId);
+}
+
+type RoundStart = Pick<Round, 'attempts' | 'decided' | 'started_at'>;
+
+/** Decisions of a round, but those of fan-outs in which a step ended the run: there everything is open again. */
+async function stillDecided(store: ObjectStore, round: Round): Promise<Record<string, number>> {
+  const again = (round.ended?.steps ?? []).filter(
+    ({ task_id, attempt }) => (round.ended?.retry_attempts[task_id] ?? 0) > attempt,
+  );
+  const kept = [...(await readDecisions(store, round))].filter(
+    ([at]) => !again.some(({ position }) => position.startsWith(`${at}/body/`)),
+  );
+  return Object.fromEntries(kept);
 }
 
 /** The record of a run, or null when there is none. */
@@ -109,10 +130,23 @@ export async function newestRound(store: ObjectStore, runId: string): Promise<Ro
     const ended = (await readJson(store, runKey(runId, `${number}/result.json`))) as Ended | null;
     const next = ended && (await store.read(runKey(runId, `${number + 1}/start.json`)));
     if (next) continue;
-    const start = number === 0 ? null : await readJson(store, runKey(runId, `${number}/start.json`));
-    const attempts = (isObject(start) ? start.attempts : {}) as Record<string, number>;
-    return { run_id: runId, number, attempts, ended };
+    const start = (await readJson(store, runKey(runId, `${number}/start.json`))) as RoundStart | null;
+    const started_at = start?.started_at ?? (await readRun(store, runId))?.created_at ?? timestamp();
+    const { attempts = {}, decided = {} } = start ?? {};
+    return { run_id: runId, number, attempts, decided, started_at, ended };
   }
+}
+
+/** Writes the cancel marker of a run's newest round. Throws NotFound. */
+export async function cancelRun(store: ObjectStore, runId: string): Promise<void> {
+  if (!(await readRun(store, runId))) throw new StepspawnError('NotFound', `no run ${runId} in ${store.url}`);
+  const { number } = await newestRound(store, runId);
+  await store.create(cancelKey({ run_id: runId, number }), '{}');
+}
+
+/** Where the cancel marker of a round lies. */
+export function cancelKey({ run_id, number }: Pick<Round, 'run_id' | 'number'>): string {
+  return runKey(run_id, `${number}/cancel.json`);
 }
 
 /** Attempt numbers for a retry: the next one for the steps at `fatal` positions and for what was cancelled. */
@@ -158,7 +192,7 @@ function storable(ended: Ended): string {
 
 /** Outcomes of this round that depended on time: which lane decided the fan-out at a position. */
 export async function readDecisions(store: ObjectStore, round: Round): Promise<ReadonlyMap<string, number>> {
-  const decisions = new Map<string, number>();
+  const decisions = new Map<string, number>(Object.entries(round.decided));
   for (const key of await store.list(runKey(round.run_id, `${round.number}/decided/`))) {
     const found = await readJson(store, key);
     const lane = isObject(found) ? toDouble(found.lane) : undefined;

@@ -1,28 +1,34 @@
 /** From what a child printed to its Outcome, and the files that hold its streams. */
+import { createReadStream } from 'node:fs';
 import { appendFile, open } from 'node:fs/promises';
 import type { Worker } from '../blueprint/compile.ts';
 import { TAIL_BYTES } from '../limits.ts';
-import type { Outcome, Reason } from '../task.ts';
-import { normalize } from './normalize.ts';
+import type { Reason } from '../task.ts';
+import { type Artifacts, createArtifactKeeper } from './artifacts.ts';
+import { sizeOf, textBefore } from './file-range.ts';
+import { type LargeOutcome, normalizeFiles } from './large-output.ts';
+import type { Mask } from './mask.ts';
 import type { Scratch } from './scratch.ts';
 import type { Exit } from './spawn.ts';
 import { createStreamReader, noFinalEvent, type StreamMode, streamOutcome } from './stream.ts';
 import type { FinalEvent, StreamEvent } from './stream-event.ts';
 import { decodeUtf8 } from './text.ts';
 
-/** One stream of the child: its size, its last 8 KiB as text, and the file with all of it. */
+/** One stream of the child: its size, its last 8 KiB as text, and all of it. */
 export interface Printed {
   readonly size_bytes: number;
   readonly tail: string;
-  readonly path: string;
+  /** all of it, secrets hidden; from the beginning each time it is called */
+  readonly content: () => AsyncIterable<Uint8Array>;
 }
 
 export interface Collected {
-  readonly outcome: Outcome;
+  readonly outcome: LargeOutcome;
   readonly stdout: Printed;
   readonly stderr: Printed;
   /** the file of recorded events, one JSON object a line; null outside stream modes */
   readonly events: string | null;
+  readonly artifacts: Artifacts;
 }
 
 export interface Collector {
@@ -37,27 +43,42 @@ const CHUNK_BYTES = 256 * 1024;
 export function collectOutput(options: {
   readonly worker: Worker;
   readonly scratch: Scratch;
+  /** hides secrets in tails, messages and stored streams; values stay as they are */
+  readonly mask: Mask;
   readonly onEvent?: ((event: StreamEvent) => void) | undefined;
 }): Collector {
-  const { worker } = options;
-  return worker.stream_mode === null
-    ? collectPlain(worker)
-    : collectStream(worker, worker.stream_mode, options);
+  const { worker, mask } = options;
+  const { grow, settle } =
+    worker.stream_mode === null
+      ? collectPlain(worker, mask)
+      : collectStream(worker, worker.stream_mode, options);
+  return {
+    grow,
+    settle: async (exit) => {
+      const collected = await settle(exit);
+      const { message, warnings } = collected.outcome;
+      const shown = {
+        message: message === null ? null : mask.text(message),
+        warnings: warnings.map(mask.text),
+      };
+      return { ...collected, outcome: { ...collected.outcome, ...shown } };
+    },
+  };
 }
 
-function collectPlain(worker: Worker): Collector {
+function collectPlain(worker: Worker, mask: Mask): Collector {
   return {
     grow: () => undefined,
     settle: async (exit) => {
-      const outcome = normalize({
-        stdout: await readWhole(exit.stdout.path),
-        stderr: decodeUtf8(await readWhole(exit.stderr.path)),
+      const outcome = await normalizeFiles({
+        stdout: exit.stdout,
+        stderr: exit.stderr,
         exit: exit.status,
         output: worker.path === 'template' ? worker.output : null,
         model: modelOf(worker),
         cause: reasonOf(exit),
       });
-      return { outcome, ...(await streamsOf(exit)), events: null };
+      return { outcome, ...(await streamsOf(exit, mask)), events: null, artifacts: new Map() };
     },
   };
 }
@@ -65,16 +86,15 @@ function collectPlain(worker: Worker): Collector {
 function collectStream(
   worker: Worker,
   mode: StreamMode,
-  {
-    scratch,
-    onEvent,
-  }: { readonly scratch: Scratch; readonly onEvent?: ((event: StreamEvent) => void) | undefined },
+  { scratch, mask, onEvent }: Omit<Parameters<typeof collectOutput>[0], 'worker'>,
 ): Collector {
   const events = scratch.file('events.ndjson');
   const finals: FinalEvent[] = [];
+  const keeper = createArtifactKeeper(scratch.file('artifacts'));
   let lines = '';
   const record = (event: StreamEvent): void => {
     if (event.type === 'final') finals[0] = event;
+    keeper.keep(event);
     lines += `${JSON.stringify(event)}\n`;
     onEvent?.(event);
   };
@@ -111,7 +131,7 @@ function collectStream(
       await grow();
       const report = reader.end();
       const lastFinal = finals[0] ?? null;
-      const { stdout, stderr } = await streamsOf(exit);
+      const { stdout, stderr } = await streamsOf(exit, mask);
       const outcome = streamOutcome({
         lastFinal,
         exit: exit.status,
@@ -119,10 +139,11 @@ function collectStream(
         model: modelOf(worker),
         stderr: stderr.tail,
         ...report,
+        warnings: [...report.warnings, ...keeper.warnings],
       });
       if (lastFinal === null) record(noFinalEvent(exit.status));
       await flush();
-      return { outcome, stdout, stderr, events };
+      return { outcome, stdout, stderr, events, artifacts: keeper.artifacts };
     },
   };
 }
@@ -135,40 +156,26 @@ function reasonOf({ cause }: Exit): Reason | null {
   return cause === 'interrupted' ? 'cancelled' : cause;
 }
 
-async function streamsOf(exit: Exit): Promise<{ readonly stdout: Printed; readonly stderr: Printed }> {
-  const [stdout, stderr] = await Promise.all([tailOf(exit.stdout), tailOf(exit.stderr)]);
+async function streamsOf(
+  exit: Exit,
+  mask: Mask,
+): Promise<{ readonly stdout: Printed; readonly stderr: Printed }> {
+  const [stdout, stderr] = await Promise.all([printed(exit.stdout, mask), printed(exit.stderr, mask)]);
   return { stdout, stderr };
 }
 
-async function tailOf({ path, size_bytes }: Exit['stdout']): Promise<Printed> {
-  const file = await open(path, 'r');
-  try {
-    const { size } = await file.stat();
-    const start = Math.max(0, size - TAIL_BYTES);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - start), 0, size - start, start);
-    const bytes = buffer.subarray(0, bytesRead);
-    return {
-      size_bytes,
-      tail: decodeUtf8(start === 0 ? bytes : bytes.subarray(firstCharacter(bytes))),
-      path,
-    };
-  } finally {
-    await file.close();
-  }
+async function printed({ path, size_bytes }: Exit['stdout'], mask: Mask): Promise<Printed> {
+  const end = await sizeOf(path);
+  // what is hidden may begin before the tail does
+  const text = mask.text(await textBefore(path, end, TAIL_BYTES + mask.reach));
+  const bytes = Buffer.from(text);
+  const tail = mask.reach === 0 ? text : decodeUtf8(bytes.subarray(startOfTail(bytes)));
+  return { size_bytes, tail, content: () => mask.bytes(createReadStream(path)) };
 }
 
-/** Offset of the first byte that begins a character. */
-function firstCharacter(bytes: Uint8Array): number {
-  let at = 0;
-  while (at < Math.min(4, bytes.length) && (bytes[at]! & 0xc0) === 0x80) at++;
+/** Where the last 8 KiB begin, at a character. */
+function startOfTail(bytes: Uint8Array): number {
+  let at = Math.max(0, bytes.length - TAIL_BYTES);
+  while (at < bytes.length && (bytes[at]! & 0xc0) === 0x80) at++;
   return at;
-}
-
-async function readWhole(path: string): Promise<Buffer> {
-  const file = await open(path, 'r');
-  try {
-    return await file.readFile();
-  } finally {
-    await file.close();
-  }
 }

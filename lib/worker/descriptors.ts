@@ -1,23 +1,30 @@
-/** Keeps descriptors that our own parent left open from reaching a child. */
+/** Keeps descriptors that our own parent, or native code in our process, left open from reaching a child. */
 import { openSync, readdirSync, readFileSync } from 'node:fs';
 
 const CLOSE_ON_EXEC = 0o2000000;
 let covers: readonly ('ignore' | number)[] | undefined;
+let nothing: number | undefined;
 
 /**
- * What to append to a child's first three stdio entries: every descriptor that we inherited without close-on-exec
- * is replaced by /dev/null. What Node opens itself is never inherited, so one look is enough.
+ * What to append to a child's first three stdio entries: every descriptor without close-on-exec is replaced by
+ * /dev/null. What Node opens itself is never inherited, so one look is enough, unless native code opens some.
  */
 export function coverInherited(): readonly ('ignore' | number)[] {
   covers ??= cover(inherited());
   return covers;
 }
 
+/** Has the next child's descriptors looked at anew: for hosts with native code that opens inheritable ones. */
+export function lookAgain(): void {
+  covers = undefined;
+}
+
 function cover(leaking: readonly number[]): readonly ('ignore' | number)[] {
   if (leaking.length === 0) return [];
-  const nothing = openSync('/dev/null', 'r');
+  nothing ??= openSync('/dev/null', 'r');
+  const fd = nothing;
   return Array.from({ length: Math.max(...leaking) - 2 }, (_, i) =>
-    leaking.includes(i + 3) ? nothing : 'ignore',
+    leaking.includes(i + 3) ? fd : 'ignore',
   );
 }
 

@@ -1,7 +1,7 @@
 /** Named pipes, made ahead of need: Node cannot make one itself, and one call of `mkfifo` makes many. */
 import { execFile } from 'node:child_process';
 import { constants, openSync } from 'node:fs';
-import { mkdtemp, rename } from 'node:fs/promises';
+import { mkdir, rename } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 const BATCH = 16;
 const ready = new Map<string, string[]>();
 const making = new Map<string, Promise<void>>();
+let made = 0;
 
 /** Moves a fresh 0600 named pipe to `path`. `root` is the folder in which the spare ones are kept. */
 export async function takeFifo(root: string, path: string): Promise<void> {
@@ -32,9 +33,12 @@ function makeFifos(root: string): Promise<void> {
   const running = making.get(root);
   if (running) return running;
   const work = (async () => {
-    const dir = await mkdtemp(join(root, 'fifos-'));
-    const paths = Array.from({ length: BATCH }, (_, i) => join(dir, String(i)));
-    await promisify(execFile)('mkfifo', ['-m', '600', ...paths]);
+    const dir = join(root, 'fifos');
+    await mkdir(dir, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    const paths = Array.from({ length: BATCH }, () => join(dir, String(made++)));
+    await promisify(execFile)('mkfifo', ['-m', '600', ...paths], { env: {} });
     const spare = ready.get(root) ?? [];
     spare.push(...paths);
     ready.set(root, spare);

@@ -11,6 +11,14 @@ interface ProcessInfo {
   readonly start: number;
 }
 
+/** By what a process of an attempt is known that left its group, its session and its parents. */
+export interface Trace {
+  /** `NAME=value` in its environment */
+  readonly mark: string;
+  /** the attempt's private directory, in which it has a file open or works */
+  readonly dir?: string | undefined;
+}
+
 export interface ProcessTree {
   /** Looks for members now, so that they stay known after their parents have gone; the live ones, without zombies. */
   readonly observe: () => readonly number[];
@@ -20,10 +28,10 @@ export interface ProcessTree {
 
 /**
  * The tree under `root` (a session leader that we started). Members are: its group, its session, their
- * descendants, and every process that carries `mark` (`NAME=value`) in its environment.
+ * descendants, and every process that bears the attempt's trace.
  */
-export function processTree(root: number, mark: string): ProcessTree {
-  const needle = Buffer.from(`\0${mark}\0`);
+export function processTree(root: number, trace: Trace): ProcessTree {
+  const bears = traceOf(trace);
   const known = new Map<number, number>();
   const since = readProcess(root)?.start ?? 0;
   let groupMayExist = true;
@@ -50,7 +58,7 @@ export function processTree(root: number, mark: string): ProcessTree {
       const inGroup = groupMayExist && (info.pgid === root || info.session === root);
       groupSeen ||= inGroup;
       if (inGroup || known.get(info.pid) === info.start) accept(info);
-      else if (info.start >= since && info.pid !== process.pid && carries(info.pid, needle)) accept(info);
+      else if (info.start >= since && info.pid !== process.pid && bears(info.pid)) accept(info);
     }
     groupMayExist &&= groupSeen;
     return live;
@@ -63,11 +71,10 @@ export function processTree(root: number, mark: string): ProcessTree {
   return { observe, signal };
 }
 
-/** Ends every process on this host that carries `mark` in its environment: the orphans of a dead holder. */
-export function endMarked(mark: string): void {
-  const needle = Buffer.from(`\0${mark}\0`);
-  for (const { pid } of listProcesses())
-    if (pid !== process.pid && carries(pid, needle)) send(pid, 'SIGKILL');
+/** Ends every process on this host that bears the trace: the orphans of a dead holder. */
+export function endTraced(trace: Trace): void {
+  const bears = traceOf(trace);
+  for (const { pid } of listProcesses()) if (pid !== process.pid && bears(pid)) send(pid, 'SIGKILL');
 }
 
 /** Start time of a process in clock ticks since boot, or undefined when there is none or no /proc. */
@@ -106,6 +113,11 @@ function send(pid: number, name: NodeJS.Signals): void {
   }
 }
 
+function traceOf({ mark, dir }: Trace): (pid: number) => boolean {
+  const needle = Buffer.from(`\0${mark}\0`);
+  return (pid) => carries(pid, needle) || (dir !== undefined && isIn(pid, `${dir}/`));
+}
+
 function carries(pid: number, needle: Buffer): boolean {
   try {
     const environ = readFileSync(`/proc/${pid}/environ`);
@@ -113,6 +125,18 @@ function carries(pid: number, needle: Buffer): boolean {
   } catch {
     return false;
   }
+}
+
+/** Whether the process works below `dir` or has a file open there. */
+function isIn(pid: number, dir: string): boolean {
+  const places = ['cwd', ...readNames(`/proc/${pid}/fd`).map((fd) => `fd/${fd}`)];
+  return places.some((place) => {
+    try {
+      return `${readlinkSync(`/proc/${pid}/${place}`)}/`.startsWith(dir);
+    } catch {
+      return false;
+    }
+  });
 }
 
 function listProcesses(): ProcessInfo[] {

@@ -16,7 +16,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StepspawnError } from '../errors.ts';
-import { endMarked, startTime } from './processes.ts';
+import { endTraced, startTime } from './processes.ts';
 
 /** A user of this system, by numbers. */
 export interface ChildUser {
@@ -62,8 +62,13 @@ export async function openScratch(options: {
   await sweep(options.root);
   const dir = join(options.root, `${PREFIX}${owner(process.pid)}-${randomBytes(6).toString('hex')}`);
   await mkdir(dir, { mode: 0o700 }).catch((error) => {
-    throw diskError(error, dir);
+    throw placeError(error, `the scratch folder ${options.root} cannot be used`);
   });
+  if (options.homeSeed !== undefined) {
+    await readdir(options.homeSeed).catch((error) => {
+      throw placeError(error, `the seed of HOME ${options.homeSeed} cannot be read`);
+    });
+  }
   let made = 0;
   const make = async (mark: string): Promise<Scratch> => {
     const scratch = scratchAt(join(dir, `a${(made++).toString(36)}`));
@@ -106,7 +111,7 @@ async function sweep(root: string): Promise<void> {
       if (!found?.isDirectory() || found.uid !== process.getuid?.()) return;
       for (const attempt of await readdir(path).catch(() => [])) {
         const mark = await readFile(join(path, attempt, 'mark'), 'utf8').catch(() => '');
-        if (mark !== '') endMarked(mark);
+        if (mark !== '') endTraced({ mark, dir: join(path, attempt) });
       }
       await removeTree(path).catch(() => undefined);
     }),
@@ -127,6 +132,12 @@ export function diskError(error: unknown, path: string): unknown {
   return new StepspawnError('StoreUnavailable', `no space left on the scratch disk while writing ${path}`, {
     cause: error,
   });
+}
+
+/** A folder of the operator's that cannot be used. */
+function placeError(error: unknown, what: string): StepspawnError {
+  const code = error instanceof Error && 'code' in error ? error.code : String(error);
+  return new StepspawnError('StoreUnavailable', `${what}: ${code}`, { cause: error });
 }
 
 async function writePrivate(path: string, content: string | Uint8Array): Promise<string> {

@@ -1,11 +1,12 @@
 /** The only door to processes: starts one command, keeps it within its limits, and ends all that it started. */
 import { type ChildProcess, spawn as nodeSpawn } from 'node:child_process';
-import { closeSync, fstatSync, openSync, statfsSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, statfsSync, writeFileSync } from 'node:fs';
 import { type Issue, StepspawnError } from '../errors.ts';
-import { type ResolvedLimits, TAIL_BYTES } from '../limits.ts';
+import type { ResolvedLimits } from '../limits.ts';
 import type { ExitStatus } from '../task.ts';
 import { coverInherited } from './descriptors.ts';
 import { openFifo, takeFifo } from './fifo.ts';
+import { keepHeadAndTail, stderrWriter } from './kept-output.ts';
 import { processTree } from './processes.ts';
 import { type ChildUser, diskError, type Scratch } from './scratch.ts';
 import { checkStart, type Startable } from './start-checks.ts';
@@ -122,6 +123,7 @@ async function startChild(start: Start, program: string, files: Files): Promise<
       ...start.user,
       stdio: [files.stdinFd, files.stdoutFd, files.fifo.writeFd, ...coverInherited()],
     });
+    preferAsOomVictim(child.pid);
     await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject));
     return child;
   } catch (error) {
@@ -131,20 +133,30 @@ async function startChild(start: Start, program: string, files: Files): Promise<
       code === 'E2BIG'
         ? 'arguments and environment together are over the limit of this system; pass the largest by stdin instead'
         : `program ${program} could not be started: ${code}`;
-    throw spawnFailed([{ code, path: `${start.origin.argv}/0`, message, severity: 'error' }], error);
+    throw spawnFailed([{ code, path: start.origin.argv(0), message, severity: 'error' }], error);
   } finally {
     closeSync(files.fifo.writeFd);
   }
 }
 
+/** Where memory runs out, what the child started is killed before us; it inherits this. */
+function preferAsOomVictim(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
+  } catch {
+    // no /proc, or gone already
+  }
+}
+
 async function supervise(start: Start, child: ChildProcess, files: Files): Promise<Exit> {
   const { limits, signal } = start;
-  const tree = processTree(child.pid!, start.mark);
+  const tree = processTree(child.pid!, { mark: start.mark, dir: start.scratch.dir });
   const warnings: string[] = [];
   const stdoutLimit = Math.min(limits.stdout_bytes, freeBytes(start.scratch.dir));
   let cause: StopCause | null = null;
   let status: ExitStatus | undefined;
   let stdoutBytes = 0;
+  let shrunk = false;
   let lastOutput = performance.now();
   let stopping: Promise<unknown> | undefined;
   let giveUp: () => void = () => undefined;
@@ -171,6 +183,7 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
   const watch = (): void => {
     const size = fstatSync(files.stdoutFd).size;
     if (size !== stdoutBytes) {
+      shrunk ||= size < stdoutBytes;
       stdoutBytes = size;
       lastOutput = performance.now();
       start.onGrowth?.(size);
@@ -202,7 +215,12 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
   }
   await Promise.race([drained, delay(SETTLE_MS)]);
   files.fifo.reader.destroy();
-  const size = fstatSync(files.stdoutFd).size;
+  watch();
+  const size = keepHeadAndTail(files.stdoutFd, stdoutLimit);
+  if (shrunk)
+    warnings.push(
+      'stdout was emptied while the child ran, as `> /dev/stdout` does; write to it by number (>&1)',
+    );
   if (cause === null && (size > stdoutLimit || stderr.overflowed())) cause = 'output_limit';
   return {
     status: status ?? { code: null, signal: null },
@@ -252,44 +270,6 @@ async function waitUntilGone(tree: Tree, ms: number): Promise<boolean> {
 function drain(reader: Files['fifo']['reader'], onChunk: (chunk: Buffer) => void): Promise<void> {
   reader.on('data', onChunk);
   return new Promise((resolve) => reader.once('end', resolve).once('error', resolve).once('close', resolve));
-}
-
-interface StderrWriter {
-  readonly write: (chunk: Buffer) => void;
-  readonly overflowed: () => boolean;
-  /** Adds the end of what was cut; the number of bytes that the child printed. */
-  readonly finish: () => number;
-}
-
-/** Keeps the first `limit` bytes, and of what is more the last 8 KiB with a line that tells how much is missing. */
-function stderrWriter(fd: number, limit: number, onOverflow: () => void): StderrWriter {
-  let seen = 0;
-  let kept = 0;
-  let last = Buffer.alloc(0);
-  const put = (bytes: Uint8Array): void => {
-    try {
-      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
-    } catch {
-      onOverflow();
-    }
-  };
-  return {
-    write: (chunk) => {
-      seen += chunk.length;
-      const fits = chunk.subarray(0, Math.max(0, limit - kept));
-      kept += fits.length;
-      put(fits);
-      if (seen <= limit) return;
-      last = Buffer.concat([last, chunk.subarray(fits.length)]).subarray(-TAIL_BYTES);
-      onOverflow();
-    },
-    overflowed: () => seen > limit,
-    finish: () => {
-      if (last.length > 0)
-        put(Buffer.concat([Buffer.from(`\n[${seen - kept - last.length} bytes cut here]\n`), last]));
-      return seen;
-    },
-  };
 }
 
 function freeBytes(dir: string): number {

@@ -15,7 +15,11 @@ export interface Startable {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   /** where each part comes from in the document, as JSON Pointers */
-  readonly origin: { readonly argv: string; readonly env: string; readonly cwd: string };
+  readonly origin: {
+    readonly argv: (index: number) => string;
+    readonly env: (name: string) => string;
+    readonly cwd: string;
+  };
 }
 
 /** The program's path, or every reason why the command cannot start. */
@@ -33,13 +37,13 @@ function checkStrings({ argv, env, origin }: Startable): Issue[] {
     ...argv.map((text, i) => ({
       text,
       size: Buffer.byteLength(text) + 1,
-      path: `${origin.argv}/${i}`,
+      path: origin.argv(i),
       name: `argument ${i}`,
     })),
     ...Object.entries(env).map(([name, text]) => ({
       text,
       size: Buffer.byteLength(name) + Buffer.byteLength(text) + 2,
-      path: `${origin.env}/${name}`,
+      path: origin.env(name),
       name: `environment variable ${name}`,
     })),
   ];
@@ -68,7 +72,7 @@ function checkStrings({ argv, env, origin }: Startable): Issue[] {
     issues.push(
       problem(
         'too_long',
-        origin.argv,
+        origin.argv(0).replace(/\/[^/]*$/, ''),
         `arguments and environment are ${total} bytes long together, the limit is ${MAX_TOTAL_BYTES}; pass the largest by stdin instead`,
       ),
     );
@@ -80,22 +84,24 @@ async function checkDirectory({ cwd, origin }: Startable): Promise<Issue[]> {
   if (cwd.includes('\0')) return [problem('nul_byte', origin.cwd, 'the working directory holds a NUL byte')];
   try {
     if (!(await stat(cwd)).isDirectory())
-      return [problem('cwd_not_a_directory', origin.cwd, `the working directory ${cwd} is not a directory`)];
+      return [
+        problem('cwd_not_a_directory', origin.cwd, `the working directory '${cwd}' is not a directory`),
+      ];
     await access(cwd, constants.X_OK);
     return [];
   } catch (error) {
     const code = codeOf(error);
     if (code === 'ENOENT')
-      return [problem('cwd_missing', origin.cwd, `the working directory ${cwd} does not exist`)];
+      return [problem('cwd_missing', origin.cwd, `the working directory '${cwd}' does not exist`)];
     if (code === 'ENOTDIR')
       return [
         problem(
           'cwd_not_a_directory',
           origin.cwd,
-          `a part of the working directory ${cwd} is not a directory`,
+          `a part of the working directory '${cwd}' is not a directory`,
         ),
       ];
-    return [problem(code, origin.cwd, `the working directory ${cwd} cannot be entered: ${code}`)];
+    return [problem(code, origin.cwd, `the working directory '${cwd}' cannot be entered: ${code}`)];
   }
 }
 
@@ -103,7 +109,7 @@ type Found = { readonly path: string } | { readonly issue: Issue };
 
 async function findProgram({ argv, env, cwd, origin }: Startable): Promise<Found> {
   const name = argv[0] ?? '';
-  const path = `${origin.argv}/0`;
+  const path = origin.argv(0);
   if (name === '') return { issue: problem('ENOENT', path, 'the program name is empty') };
   if (name.includes('\0')) return { issue: problem('nul_byte', path, 'the program name holds a NUL byte') };
   const searched = env.PATH ?? '';

@@ -1,7 +1,7 @@
 /** What a run tells about itself: model, tokens, turns. It never changes value or ok. */
 import type { SubprocessOutput } from '../blueprint/schema.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
-import { isObject, isRaw, member, resolvePointer } from '../json.ts';
+import { isObject, isRaw, member } from '../json.ts';
 import type { ExitStatus, Stats, Usage } from '../task.ts';
 import { head } from './text.ts';
 
@@ -19,9 +19,12 @@ export function baseStats(exit: ExitStatus, model: string | null): Stats {
 }
 
 /** The stats with what the child's JSON reports on top; misses and unusable values are left out silently. */
-export function readStats(base: Stats, document: JsonValue, pointers: StatsPointers): Stats {
-  const at = (pointer: string | null | undefined) =>
-    pointer == null ? undefined : resolvePointer(document, pointer);
+export function readStats(
+  base: Stats,
+  pointers: StatsPointers,
+  find: (pointer: string) => JsonValue | undefined,
+): Stats {
+  const at = (pointer: string | null | undefined) => (pointer == null ? undefined : find(pointer));
   const model = at(pointers.model_ptr);
   const turns = count(at(pointers.num_turns_ptr));
   const raw = at(pointers.usage_ptr);

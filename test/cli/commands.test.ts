@@ -256,7 +256,10 @@ describe('wrong usage', () => {
     [['spawn', 'b.json', '--agent', 'w', '--prompt', 'a', '--in', '1'], 'cannot be used with option'],
     [['spawn', 'b.json', '--agent', 'w', '--in', '{'], '--in: expected JSON'],
     [['spawn', 'b.json', '--agent', 'w', '--task-id', '../x'], "got '../x'"],
-    [['run', 'b.json', '--ttl-secs', 'soon'], "expected a number above 0, got 'soon'"],
+    [
+      ['run', 'b.json', '--ttl-secs', 'soon'],
+      "expected a number of seconds above 0, at most 2147483, got 'soon'",
+    ],
     [['run', 'b.json', '--nonsense'], "unknown option '--nonsense'"],
     [['fly'], "unknown command 'fly'"],
   ])('%j exits 64 and says why', async (args, message) => {

@@ -5,12 +5,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type JsonObject, parseJson } from '../../lib/json.ts';
-import { startRun } from '../../lib/run.ts';
+import { startRun } from '../../lib/start-run.ts';
 import { attemptKey } from '../../lib/store/keys.ts';
 import type { ObjectStore } from '../../lib/store/object-store.ts';
 import { openStore } from '../../lib/store/open.ts';
 import type { TaskResult } from '../../lib/task.ts';
 import { oneStep, shellAgents, step } from '../support/documents.ts';
+import { type LambdaApi, startLambdaApi } from '../support/lambda-api.ts';
 import { temporaryFolder } from '../support/ports.ts';
 import { startS3 } from '../support/s3-server.ts';
 
@@ -351,10 +352,71 @@ describe('spawn', () => {
   test('after many calls the scratch holds nothing', () => {
     const [own = ''] = readdirSync(process.env.SCRATCH_DIR ?? '');
     const left = readdirSync(join(process.env.SCRATCH_DIR ?? '', own)).filter(
-      (name) => !name.startsWith('fifos-'),
+      (name) => !name.startsWith('fifos'),
     );
     expect([left, existsSync(join(project, 'dist/spawn/index.mjs.map'))]).toEqual([[], true]);
   });
+});
+
+describe('the front hands attempts over to the worker', () => {
+  let front: Handler;
+  let api: LambdaApi;
+  beforeAll(async () => {
+    api = await startLambdaApi((event) => handlers.spawn(event, context()));
+    Object.assign(process.env, { SPAWN_FUNCTION: 'the-worker', AWS_ENDPOINT_URL_LAMBDA: api.url });
+    front = (
+      (await import(`${pathToFileURL(join(project, 'dist/spawn/index.mjs')).href}?front`)) as {
+        handler: Handler;
+      }
+    ).handler;
+  });
+  afterAll(async () => {
+    delete process.env.SPAWN_FUNCTION;
+    await api?.stop();
+  });
+  const post = async (body: JsonObject): Promise<{ status: number; body: JsonObject }> => {
+    const answer = (await front(rest('POST', '/v1/spawn', body), context())) as RestAnswer;
+    return { status: answer.statusCode, body: parseJson(answer.body) as JsonObject };
+  };
+
+  test('by key, and answers with the result; the same request again starts nothing', async () => {
+    const event = request(cat);
+    expect(await post(event)).toMatchObject({ status: 200, body: { ok: true, value: { raw: 'hello' } } });
+    expect(api.invocations.at(-1)).toEqual({
+      name: 'the-worker',
+      event: { request_key: attemptKey(String(event.task_id), 1, 'request.json') },
+    });
+    const count = api.invocations.length;
+    expect(await post(event)).toMatchObject({ status: 200, body: { value: { raw: 'hello' } } });
+    expect(api.invocations).toHaveLength(count);
+    expect(await post({ ...event, in: 'other' })).toMatchObject({
+      status: 409,
+      body: { error: { code: 'AttemptConflict' } },
+    });
+  });
+
+  test('refuses at once what cannot run, and tells what the worker could not start', async () => {
+    const count = api.invocations.length;
+    expect(await post(request({ argv: ['{evil}'] }))).toMatchObject({
+      status: 422,
+      body: { error: { code: 'InvalidBlueprint' } },
+    });
+    expect(await post({ ...request(cat), agent: 'nobody' })).toMatchObject({ status: 400 });
+    expect(api.invocations).toHaveLength(count);
+    expect(await post(request({ argv: ['no-such-program-xyz'] }))).toMatchObject({
+      status: 422,
+      body: { error: { code: 'SpawnFailed' } },
+    });
+  });
+
+  test('answers 202 with where the result will be when it takes longer than a caller can wait', async () => {
+    const event = request({ argv: ['sh', '-c', 'sleep 27; echo 9'] });
+    const answer = await post(event);
+    const location = `/v1/tasks/${event.task_id}/1`;
+    expect(answer).toEqual({ status: 202, body: { task_id: event.task_id, attempt: 1, location } });
+    expect(await post(event)).toMatchObject({ status: 200, body: { value: 9 } });
+    expect(await call('spawn', rest('GET', location))).toMatchObject({ status: 200, body: { value: 9 } });
+  }, 70_000);
 });
 
 describe('plan', () => {

@@ -1,0 +1,76 @@
+/** Bytes of a file that may be larger than memory, a bounded piece at a time. */
+import { type FileHandle, open } from 'node:fs/promises';
+import type { ByteRange } from '../json-scan.ts';
+import { decodeUtf8, trimEnd } from './text.ts';
+
+const CHUNK_BYTES = 256 * 1024;
+
+export async function sizeOf(path: string): Promise<number> {
+  return withFile(path, async (file) => (await file.stat()).size);
+}
+
+/** The bytes of the range, or as many of them as there are. */
+export async function readRange(path: string, { start, end }: ByteRange): Promise<Buffer> {
+  return withFile(path, (file) => readAt(file, Buffer.allocUnsafe(end - start), start));
+}
+
+/** The range in chunks, each good until the next is asked for. Throws when the file ends before it. */
+export async function* chunksOf(path: string, { start, end }: ByteRange): AsyncGenerator<Buffer> {
+  const file = await open(path, 'r');
+  try {
+    const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - start));
+    for (let at = start; at < end; ) {
+      const chunk = await readAt(file, buffer.subarray(0, end - at), at);
+      if (chunk.length === 0) throw new Error(`${path} ends after ${at} bytes, expected ${end}`);
+      at += chunk.length;
+      yield chunk;
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** The text of the last `max` bytes before `end`, without the rest of a character that they cut. */
+export async function textBefore(path: string, end: number, max: number): Promise<string> {
+  const start = Math.max(0, end - max);
+  const bytes = await readRange(path, { start, end });
+  return decodeUtf8(start === 0 ? bytes : bytes.subarray(firstCharacter(bytes)));
+}
+
+/** How many of the first `size` bytes are left without trailing Unicode White_Space. */
+export async function trimmedSize(path: string, size: number): Promise<number> {
+  return withFile(path, async (file) => {
+    const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size));
+    for (let end = size; end > 0; ) {
+      const start = Math.max(0, end - buffer.length);
+      const bytes = await readAt(file, buffer.subarray(0, end - start), start);
+      const first = start === 0 ? 0 : firstCharacter(bytes);
+      const text = decodeUtf8(bytes.subarray(first));
+      const kept = trimEnd(text);
+      if (kept !== '') return end - Buffer.byteLength(text.slice(kept.length));
+      end = start + first;
+    }
+    return 0;
+  });
+}
+
+/** Offset of the first byte that begins a character. */
+function firstCharacter(bytes: Uint8Array): number {
+  let at = 0;
+  while (at < Math.min(4, bytes.length) && (bytes[at]! & 0xc0) === 0x80) at++;
+  return at;
+}
+
+async function readAt(file: FileHandle, buffer: Buffer, position: number): Promise<Buffer> {
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
+  return buffer.subarray(0, bytesRead);
+}
+
+async function withFile<T>(path: string, use: (file: FileHandle) => Promise<T>): Promise<T> {
+  const file = await open(path, 'r');
+  try {
+    return await use(file);
+  } finally {
+    await file.close();
+  }
+}
