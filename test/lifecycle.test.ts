@@ -12,6 +12,7 @@ import { attemptKey, runKey } from '../lib/store/keys.ts';
 import { readResult } from '../lib/store/result-store.ts';
 import { cancelRun } from '../lib/store/run-store.ts';
 import { oneStep, shellAgents, step } from './support/documents.ts';
+import { faultyStore } from './support/faulty-store.ts';
 import { realPorts, temporaryFolder } from './support/ports.ts';
 import { isRunning } from './support/processes.ts';
 
@@ -241,6 +242,77 @@ test('a failed run is answered from the store, and retry gives only the step tha
   });
   expect([count(join(dir, 'a')), count(join(dir, 'b'))]).toEqual([1, 2]);
   expect(await run(blueprint, ports)).toMatchObject({ status: 'done', ctx: { a: 1, b: '2' } });
+});
+
+test('a retry keeps what was decided: a race is not run again, nor the lanes that a caught failure dropped', async () => {
+  const dir = await mkdtemp(join(folder, 'decided-'));
+  const ports = await realPorts(folder);
+  const fanout = (ref: string, items: string[], join: string, out: string): JsonObject => ({
+    kind: 'fanout',
+    items: { op: 'lit', value: items },
+    bind: { op: 'path', at: '$.i' },
+    body: { kind: 'step', ref, in: { op: 'path', at: '$.i' }, out: { op: 'path', at: '$.r' } },
+    join,
+    out: { op: 'path', at: out },
+  });
+  const scripts = {
+    race: `echo "$1" >> ${dir}/race; test "$1" = slow && sleep 0.8; echo "\\"$1\\""`,
+    lane: `echo "$1" >> ${dir}/lanes; test "$1" = bad && { sleep 0.2; exit 1; }; sleep 0.8; echo 1`,
+    last: `test -e ${dir}/go && echo 1`,
+  };
+  const flow = {
+    kind: 'seq',
+    children: [
+      fanout('race', ['slow', 'fast'], 'race', '$.won'),
+      {
+        kind: 'try',
+        body: fanout('lane', ['bad', 'good'], 'all', '$.all'),
+        catch: { kind: 'seq', children: [] },
+      },
+      step('last', 'x', '$.last'),
+    ],
+  };
+  const blueprint = shellAgents(scripts, flow);
+  expect(await run(blueprint, ports)).toMatchObject({ status: 'failed', error: { failed_step: 'last' } });
+  writeFileSync(join(dir, 'go'), '');
+  const ended = await run(blueprint, { ...ports, max_concurrency: 1 }, { retry: true });
+  expect(ended).toMatchObject({ status: 'done', ctx: { won: { r: 'fast' }, last: 1 } });
+  expect([count(join(dir, 'race')), count(join(dir, 'lanes'))]).toEqual([2, 2]);
+});
+
+test('a cancelled run can be retried, and then is not cancelled by the old marker', async () => {
+  const dir = await mkdtemp(join(folder, 'again-'));
+  const ports = await realPorts(folder);
+  const blueprint = oneStep({
+    argv: ['sh', '-c', `echo x >> ${dir}/n; test -e ${dir}/go || sleep 60; sleep 0.5; echo 1`],
+  });
+  const running = run(blueprint, ports);
+  while (count(join(dir, 'n')) === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  await cancelRun(ports.store, 'R-1');
+  expect(await running).toMatchObject({ status: 'cancelled' });
+  writeFileSync(join(dir, 'go'), '');
+  expect(await run(blueprint, ports, { retry: true })).toMatchObject({ status: 'done', ctx: { r: 1 } });
+});
+
+test('a run lives through a store that fails now and then', async () => {
+  const ports = await realPorts(folder);
+  const store = faultyStore(ports.store, (call) => (call % 3 === 0 ? 'fails' : undefined));
+  const flow = { kind: 'seq', children: [step('a', 'x', '$.a'), step('a', 'y', '$.b')] };
+  expect(await run(shellAgents({ a: 'echo 1' }, flow), { ...ports, store })).toMatchObject({
+    status: 'done',
+    ctx: { a: 1, b: 1 },
+  });
+});
+
+test('a secret that is not mapped is refused before anything of the run starts', async () => {
+  const dir = await mkdtemp(join(folder, 'secret-'));
+  const document = shellAgents(
+    { a: `echo x >> ${dir}/n`, b: 'true' },
+    { kind: 'seq', children: [step('a', 'x', '$.a'), step('b', 'x', '$.b')] },
+  );
+  (document.subprocesses as JsonObject[])[1]!.secrets = { TOKEN: 'api' };
+  await expect(run(document, await realPorts(folder))).rejects.toMatchObject({ code: 'InvalidBlueprint' });
+  expect(count(join(dir, 'n'))).toBe(0);
 });
 
 test('the same run id with another document or context is a conflict', async () => {

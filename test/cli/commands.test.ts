@@ -244,6 +244,26 @@ describe('stepspawn run', () => {
   });
 });
 
+describe('a reader that goes away', () => {
+  test.each(['stdout', 'stderr'] as const)(
+    'from %s: no stack trace, the run comes to its end, nothing is left',
+    async (stream) => {
+      const dir = place(
+        shellAgents(
+          { a: `sleep 0.3; echo x >> ended; echo 1` },
+          { kind: 'seq', children: [step('a', 'x', '$.a'), step('a', 'y', '$.b')] },
+        ),
+      );
+      const child = startCli(['run', 'b.json', '--run-id', 'R-1'], dir);
+      child[stream].destroy();
+      const other = text(child[stream === 'stdout' ? 'stderr' : 'stdout']);
+      expect(await new Promise((resolve) => child.once('close', resolve))).toBe(0);
+      expect(await other).not.toMatch(/^\s+at /m);
+      expect(readFileSync(join(dir, 'ended'), 'utf8')).toBe('x\nx\n');
+    },
+  );
+});
+
 describe('wrong usage', () => {
   test.each([
     [['run'], "missing required argument 'file'"],
@@ -259,6 +279,11 @@ describe('wrong usage', () => {
     [
       ['run', 'b.json', '--ttl-secs', 'soon'],
       "expected a number of seconds above 0, at most 2147483, got 'soon'",
+    ],
+    [['run', 'b.json', '--retry'], '--retry needs the --run-id'],
+    [
+      ['run', 'b.json', '--store', 'http://x'],
+      "expected file:///folder or s3://bucket/prefix, got 'http://x'",
     ],
     [['run', 'b.json', '--nonsense'], "unknown option '--nonsense'"],
     [['fly'], "unknown command 'fly'"],

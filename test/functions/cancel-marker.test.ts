@@ -1,5 +1,5 @@
 /** The mark of a stopped execution. */
-import { existsSync, mkdtempSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
@@ -27,7 +27,6 @@ test('marks the run of the execution as cancelled, once and again', async () => 
   expect((await openStore(url).read('runs/R-1.a/cancel.json'))?.body.toString()).toBe('{}');
 });
 
-test.each(['R-1', '-1', '../x-1', 'a/b-1', ''])("an execution named '%s' is refused", async (name) => {
+test.each(['R', 'R-0', '-1', '../x-1', 'a/b-1', ''])("an execution named '%s' is refused", async (name) => {
   await expect(handler(stopped(name), context)).rejects.toMatchObject({ name: 'InvalidTask' });
-  expect(existsSync(join(url, '..', 'x'))).toBe(false);
 });
