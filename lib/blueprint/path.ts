@@ -17,7 +17,7 @@ export function parseLetPath(text: string): ParsedPath {
 
 /** The shortest text that `parsePath` reads back as these keys. */
 export function formatPath(keys: readonly string[]): string {
-  return `$${keys.map((key) => (/[.[\]]/.test(key) ? `["${key}"]` : `.${key}`)).join('')}`;
+  return `$${keys.map((key) => (/[.[]/.test(key) ? `["${key}"]` : `.${key}`)).join('')}`;
 }
 
 function parseKeys(text: string, start: number): ParsedPath {

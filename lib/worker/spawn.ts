@@ -275,7 +275,7 @@ function drain(reader: Files['fifo']['reader'], onChunk: (chunk: Buffer) => void
 function freeBytes(dir: string): number {
   const { bavail, bsize } = statfsSync(dir);
   const free = bavail * bsize;
-  return free - Math.min(RESERVED_BYTES, free / 10);
+  return Math.floor(free - Math.min(RESERVED_BYTES, free / 10));
 }
 
 function delay(ms: number): Promise<void> {

@@ -55,7 +55,7 @@ test('a let path may start with ctx', () => {
 });
 
 test('text and keys are each other’s inverse', () => {
-  const key = fc.string({ minLength: 1 }).filter((text) => !text.includes('"') || !/[.[\]]/.test(text));
+  const key = fc.string({ minLength: 1 }).filter((text) => !text.includes('"') || !/[.[]/.test(text));
   fc.assert(
     fc.property(fc.array(key), (keys) => {
       expect(parsePath(formatPath(keys))).toEqual({ ok: true, keys });
