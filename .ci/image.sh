@@ -50,7 +50,8 @@ make_base() {
   # the mirror that this machine uses
   mirror=$(find /etc/apt/sources.list /etc/apt/sources.list.d -type f -exec cat {} + 2>/dev/null |
     awk '!/^#/ { for (i = 1; i <= NF; i++) if ($i ~ /^https?:.*\/debian\/?$/ && !found) found = $i } END { print found }') || true
-  debootstrap --variant=minbase trixie "$root" "${mirror:-http://deb.debian.org/debian}" >"$work/log" 2>&1 ||
+  [ -n "$mirror" ] || fail "no Debian mirror in /etc/apt/sources.list or sources.list.d"
+  debootstrap --variant=minbase trixie "$root" "$mirror" >"$work/log" 2>&1 ||
     { tail -20 "$work/log" >&2; fail "debootstrap cannot run here"; }
   (
     cd "$work"

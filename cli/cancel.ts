@@ -1,6 +1,6 @@
 import { StepspawnError } from '../lib/errors.ts';
 import { attemptKey } from '../lib/store/keys.ts';
-import { cancelRun } from '../lib/store/run-store.ts';
+import { cancelRun, readRun } from '../lib/store/run-store.ts';
 import { print } from './output.ts';
 import { chosenStore } from './ports.ts';
 
@@ -12,6 +12,7 @@ export async function cancelCommand(
 ): Promise<void> {
   const store = chosenStore(options.store);
   if (attempt === undefined) {
+    if (!(await readRun(store, id))) throw new StepspawnError('NotFound', `no run ${id} in ${store.url}`);
     await cancelRun(store, id);
     print({ run_id: id });
     return;

@@ -4,9 +4,11 @@ import type { Context } from 'aws-lambda';
 import * as z from 'zod';
 import { checkSchema } from '../lib/blueprint/schema-issues.ts';
 import { failWith, StepspawnError } from '../lib/errors.ts';
-import { planHop } from '../lib/hop.ts';
-import type { JsonValue } from '../lib/json.ts';
+import { type Hop, planHop } from '../lib/hop.ts';
+import { canonicalJson, type JsonValue, sha256 } from '../lib/json.ts';
 import { startRun } from '../lib/start-run.ts';
+import { runKey } from '../lib/store/keys.ts';
+import type { ObjectStore } from '../lib/store/object-store.ts';
 import { cancelRun, newestRound, readRun } from '../lib/store/run-store.ts';
 import { AnyObject, Json, RUN_ID, Seconds } from '../lib/task.ts';
 import { environment, lambda, required } from './entry.ts';
@@ -19,7 +21,7 @@ export const handler = lambda({
     const run_id = runId(required(event, 'run_id'));
     observeSubject({ run_id });
     const { store } = await environment();
-    return planHop(store, run_id, Date.now());
+    return answerHop(store, await planHop(store, run_id, Date.now()));
   },
   routes: [
     { method: 'POST', path: '/v1/runs', answer: ({ body }, context) => answerStart(body, context) },
@@ -37,6 +39,22 @@ const RunBody = z.strictObject({
 });
 
 /** Sets the run up and goes on with it in this process; a caller that sends it again finds it. */
+/** More steps than this travel by key: a state's input is limited to 262,144 bytes, and an inline Map to 40 lanes. */
+const INLINE_STEPS = 40;
+const INLINE_STEPS_BYTES = 200_000;
+
+/** The hop as the state machine takes it: a wide list of steps lies in the store, for a distributed Map. */
+async function answerHop(store: ObjectStore, hop: Hop) {
+  if (hop.status !== 'dispatch') return hop;
+  const text = canonicalJson(hop.steps.map((step) => ({ ...step })));
+  if (hop.steps.length <= INLINE_STEPS && Buffer.byteLength(text) <= INLINE_STEPS_BYTES) return hop;
+  const name = `wide/${sha256(text).slice(0, 32)}.json`;
+  await store.create(runKey(hop.run_id, name), text);
+  const { host: bucket, pathname } = new URL(store.url);
+  const key = `${pathname.slice(1)}/${runKey(hop.run_id, name)}`.replace(/^\//, '');
+  return { run_id: hop.run_id, status: hop.status, steps: [], wide: { bucket, key } };
+}
+
 async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
   const issues = checkSchema(RunBody, body);
   if (issues.length > 0) failWith('InvalidTask', issues);
@@ -69,6 +87,7 @@ async function answerRun({ params }: Call): Promise<Answer> {
 async function answerCancel({ params }: Call): Promise<Answer> {
   const run_id = runId(params.run_id);
   const { store } = await environment();
+  if (!(await readRun(store, run_id))) throw new StepspawnError('NotFound', `no run ${run_id}`);
   await cancelRun(store, run_id);
   return { status: 202, body: { run_id } };
 }

@@ -11,9 +11,9 @@ import { runKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import { readResult } from './store/result-store.ts';
 import {
-  cancelKey,
   type Ended,
   endRound,
+  isCancelled,
   newestRound,
   type Round,
   type RunRecord,
@@ -117,7 +117,7 @@ async function endOf(
     return { status: 'failed', error, steps, retry_attempts: retryAttempts(round, steps, positions) };
   }
   const retry_attempts = retryAttempts(round, steps, []);
-  if (await store.read(cancelKey(round))) {
+  if (await isCancelled(store, round)) {
     return { status: 'cancelled', error: { message: 'the run was cancelled' }, steps, retry_attempts };
   }
   if (now >= expiryOf(record, round)) {

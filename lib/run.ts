@@ -12,9 +12,9 @@ import { type RunRequest, startRun } from './start-run.ts';
 import { failedStep, settledStep, stepTask } from './step.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import {
-  cancelKey,
   type Ended,
   endRound,
+  isCancelled,
   type Round,
   readDecisions,
   recordDecision,
@@ -161,9 +161,8 @@ async function drive(run: Drive): Promise<Omit<Ended, 'run_id' | 'completed_at'>
 
 /** Calls `stop` when the caller interrupts, the run's time is over, or its cancel marker appears. */
 function watchRun({ round, ports, ttl_secs }: Drive, stop: (why: StopReason) => void): () => void {
-  const key = cancelKey(round);
   const look = async (): Promise<void> => {
-    if (await ports.store.read(key).catch(() => null)) stop('cancelled');
+    if (await isCancelled(ports.store, round).catch(() => false)) stop('cancelled');
   };
   const poll = setInterval(() => void look(), ports.cancel_poll_ms);
   const timer = setTimeout(() => stop('expired'), Math.min(ttl_secs * 1000, 2 ** 31 - 1));

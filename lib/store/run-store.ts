@@ -1,7 +1,7 @@
 /**
- * Runs in the store, as write-once objects only:
+ * Runs in the store, as write-once objects but for the cancel marker:
  * `runs/<id>/run.json` who it is · `runs/<id>/<round>/start.json` what a retry takes over from the round before ·
- * `runs/<id>/<round>/decided/…` outcomes that depended on time · `runs/<id>/<round>/cancel.json` the cancel marker ·
+ * `runs/<id>/<round>/decided/…` outcomes that depended on time · `runs/<id>/cancel.json` the cancel marker ·
  * `runs/<id>/<round>/result.json` how it ended. A retry of a run that did not end as done is a new round.
  */
 import { timestamp } from '../clock.ts';
@@ -137,16 +137,20 @@ export async function newestRound(store: ObjectStore, runId: string): Promise<Ro
   }
 }
 
-/** Writes the cancel marker of a run's newest round. Throws NotFound. */
+/** Writes the cancel marker of a run: it holds for the round that is under way, not for a later retry. */
 export async function cancelRun(store: ObjectStore, runId: string): Promise<void> {
-  if (!(await readRun(store, runId))) throw new StepspawnError('NotFound', `no run ${runId} in ${store.url}`);
-  const { number } = await newestRound(store, runId);
-  await store.create(cancelKey({ run_id: runId, number }), '{}');
+  const body = Buffer.from(canonicalJson({ requested_at: timestamp() }));
+  await store.upload(runKey(runId, 'cancel.json'), async function* () {
+    yield body;
+  });
 }
 
-/** Where the cancel marker of a round lies. */
-export function cancelKey({ run_id, number }: Pick<Round, 'run_id' | 'number'>): string {
-  return runKey(run_id, `${number}/cancel.json`);
+/** Whether the run was cancelled since this round of it began. */
+export async function isCancelled(store: ObjectStore, round: Round): Promise<boolean> {
+  const marker = await readJson(store, runKey(round.run_id, 'cancel.json'));
+  return (
+    isObject(marker) && typeof marker.requested_at === 'string' && marker.requested_at > round.started_at
+  );
 }
 
 /** Attempt numbers for a retry: the next one for the steps at `fatal` positions and for what was cancelled. */

@@ -24,7 +24,8 @@ const stopped = (name: string) => ({
 test('marks the run of the execution as cancelled, once and again', async () => {
   for (const name of ['R-1.a-12', 'R-1.a-13'])
     expect(await handler(stopped(name), context)).toEqual({ run_id: 'R-1.a' });
-  expect((await openStore(url).read('runs/R-1.a/cancel.json'))?.body.toString()).toBe('{}');
+  const marker = await openStore(url).read('runs/R-1.a/cancel.json');
+  expect(JSON.parse(String(marker?.body))).toEqual({ requested_at: expect.stringMatching(/^\d{4}-.*Z$/) });
 });
 
 test.each(['R', 'R-0', '-1', '../x-1', 'a/b-1', ''])("an execution named '%s' is refused", async (name) => {
