@@ -10,6 +10,7 @@ import { attemptKey } from '../../lib/store/keys.ts';
 import type { ObjectStore } from '../../lib/store/object-store.ts';
 import { openStore } from '../../lib/store/open.ts';
 import type { TaskResult } from '../../lib/task.ts';
+import { readCases } from '../support/cases.ts';
 import { oneStep, shellAgents, step } from '../support/documents.ts';
 import { type LambdaApi, startLambdaApi } from '../support/lambda-api.ts';
 import { temporaryFolder } from '../support/ports.ts';
@@ -347,6 +348,27 @@ describe('spawn', () => {
     const secret = await printed(() => handlers.spawn({ ...first, task_id: 'T-logs' }, context()));
     expect(secret).not.toMatch(/the-payload|token-0123456789/);
     expect(secret).not.toContain(SECRET);
+  });
+
+  test('user cases about logs: each line is under its own call', async () => {
+    const cases = readCases('users.jsonl').filter(({ tags }) => Array.isArray(tags) && tags.includes('logs'));
+    for (const { template, payload } of cases) {
+      for (let time = 0; time < 2; time++) {
+        const event = request(template as JsonObject, { in: (payload as JsonObject).prompt ?? '' });
+        const text = await printed(async () =>
+          expect(await handlers.spawn(event, context())).toMatchObject({ ok: true }),
+        );
+        const logs = text
+          .split('\n')
+          .filter((line) => line.startsWith('{'))
+          .map((line) => JSON.parse(line))
+          .filter((line) => line.level);
+        expect(logs.length).toBeGreaterThan(0);
+        expect(new Set(logs.map((line) => `${line.task_id}/${line.attempt}`))).toEqual(
+          new Set([`${event.task_id}/1`]),
+        );
+      }
+    }
   });
 
   test('after many calls the scratch holds nothing', () => {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'jsonc-parser';
 import { beforeAll, expect, inject, test } from 'vitest';
@@ -6,10 +6,12 @@ import { shell, taskOf } from '../support/attempts.ts';
 import { readCases } from '../support/cases.ts';
 import { podman } from '../support/containers.ts';
 import { oneStep } from '../support/documents.ts';
+import { temporaryFolder } from '../support/ports.ts';
 import type { LambdaFunction } from '../support/runtime-api.ts';
 import { parsed, resultOf, spawnImage } from '../support/spawn-image.ts';
 
 const { make, stored } = spawnImage();
+const folder = temporaryFolder();
 const MIB = 1024 * 1024;
 let lambda: LambdaFunction;
 
@@ -125,13 +127,15 @@ test('a child has Node, and the environment of the allow-list only', async () =>
 test('size, cold start and warm latency are told', async () => {
   const image = inject('image');
   const size = Number(await podman('image', 'inspect', '--format', '{{.Size}}', image));
+  const archive = join(folder, 'image.tar');
+  await podman('save', '--quiet', '--format', 'oci-archive', '--output', archive, image);
   const fresh = make();
   const cold = await fresh.invoke(taskOf(shell('echo 1')));
   const warm: number[] = [];
   for (let i = 0; i < 20; i++) warm.push((await fresh.invoke(taskOf(shell('echo 1')))).ms);
   warm.sort((a, b) => a - b);
   const told = [
-    `${Math.round(size / MIB)} MiB`,
+    `${Math.round(size / MIB)} MiB, compressed ${Math.round(statSync(archive).size / MIB)} MiB`,
     `first next after ${cold.environment.initMs()?.toFixed()} ms, first answer after ${cold.ms.toFixed()} ms`,
     `warm ${warm[10]?.toFixed()} ms (fastest ${warm[0]?.toFixed()} ms)`,
   ];

@@ -24,11 +24,14 @@ function motoPython(): string {
   );
 }
 
-/** Starts the server on a free port of 127.0.0.1. It ends with `stop`, and with this process whatever happens. */
-export async function startS3(): Promise<S3Server> {
+/**
+ * Starts the server on a free port of 127.0.0.1; `env` are settings of moto. It ends with `stop`, and with this process
+ * whatever happens.
+ */
+export async function startS3(env: Readonly<Record<string, string>> = {}): Promise<S3Server> {
   const script = join(import.meta.dirname, 'run-moto.py');
   const server = spawn(motoPython(), [script, '-H', '127.0.0.1', '-p', '0'], {
-    env: { PATH: process.env.PATH },
+    env: { PATH: process.env.PATH, ...env },
   });
   const ended = new Promise<void>((resolve) => server.once('close', () => resolve()));
   const stop = async (): Promise<void> => {
