@@ -93,3 +93,11 @@ test.each([
     message: expect.stringContaining('system_prompt'),
   });
 });
+
+test('an agent name with a NUL byte is refused, since no child can be told it', () => {
+  const answer = compile(oneStep({ argv: ['true'] }, {}, { name: 'w\0' }));
+  expect(answer.ok ? [] : answer.issues.map(({ code, path }) => [code, path])).toContainEqual([
+    'nul_byte',
+    '/agents/0/name',
+  ]);
+});

@@ -2,7 +2,7 @@
 import type { Issue } from '../errors.ts';
 import { isObject } from '../json.ts';
 import type { Binding, Subject } from './bindings.ts';
-import { argumentProblems } from './check-text.ts';
+import { argumentProblems, nulProblems } from './check-text.ts';
 import { error, warning } from './issues.ts';
 import { listed, quote } from './nearest.ts';
 import type { Draft } from './read-blueprint.ts';
@@ -15,6 +15,9 @@ export function* checkAgents(subject: Subject): Generator<Issue> {
   for (const binding of subject.bindings) {
     const { agent, pointer, resolution } = binding;
     const name = quote(agent.name ?? '');
+    // the name is handed to the child in MSE_CTX_AGENT
+    for (const { code, message } of nulProblems(agent.name ?? ''))
+      yield error(code, `${pointer}/name`, `agent ${name}: ${message}`);
     if (agent.kind !== undefined && agent.kind !== 'subprocess') {
       const message = `agent ${name} is of kind ${quote(agent.kind)}; only kind 'subprocess' can run here`;
       yield dropped
