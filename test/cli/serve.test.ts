@@ -3,8 +3,9 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, writeFil
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../lib/json.ts';
+import { readCases } from '../support/cases.ts';
 import { cli, startCli } from '../support/cli.ts';
 import { oneStep, shellAgents, step } from '../support/documents.ts';
 import { temporaryFolder } from '../support/ports.ts';
@@ -86,6 +87,47 @@ test('the routes, with a folder store that the command line reads too', async ()
   ).toMatchObject({ status: 409 });
   const stored = await cli(['result', 'T-1'], dir);
   expect([stored.code, JSON.parse(stored.stdout).value]).toEqual([0, { raw: 'hi', stderr: '' }]);
+});
+
+describe('user cases of the API', () => {
+  const cases = readCases('users.jsonl').filter(
+    ({ expect: expected }) => (expected as JsonObject).level === 'api',
+  );
+  if (cases.length === 0) return;
+  test.each(cases.map((found) => [`${found.id}: ${found.fault}`, found] as const))(
+    '%s',
+    async (_title, found) => {
+      const { url } = await serve();
+      const expected = found.expect as JsonObject;
+      const document = oneStep(found.template as JsonObject);
+      const task = {
+        task_id: 'T-1',
+        agent: 'w',
+        blueprint: document,
+        in: (found.payload as JsonObject).prompt,
+      };
+      const { status, body } = await send(url, 'POST', '/v1/spawn', task);
+      expect(status).toBe(Number(expected.status ?? 200));
+      if (expected.ok !== undefined) expect(body).toMatchObject({ ok: expected.ok });
+      if (status === 202) {
+        expect(body.location).toBe('/v1/tasks/T-1/1');
+        await expect
+          .poll(async () => (await send(url, 'GET', String(body.location))).status, {
+            timeout: 30_000,
+            interval: 500,
+          })
+          .toBe(200);
+        expect(await send(url, 'POST', '/v1/spawn', task)).toMatchObject({
+          status: 200,
+          body: { replayed: true },
+        });
+      } else {
+        expect(JSON.stringify(body).length).toBeLessThan(6_000_000);
+        expect('value' in body || 'value_ref' in body).toBe(true);
+      }
+    },
+    90_000,
+  );
 });
 
 test('refuses pages, strange hosts, other types, large bodies, unknown routes', async () => {
