@@ -3,8 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // has its own configuration
-    exclude: ['test/image/**'],
+    // have their own configuration
+    exclude: ['test/image/**', 'test/deploy/**'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
-    include: ['test/image/**/*.test.ts'],
+    include: ['test/image/**/*.test.ts', 'test/deploy/**/*.test.ts'],
     globalSetup: './test/image/setup.ts',
     testTimeout: 120_000,
     hookTimeout: 60_000,

@@ -11,7 +11,7 @@ import { openScratch } from '../lib/worker/scratch.ts';
 import { spawn } from '../lib/worker/spawn.ts';
 import { EXIT, say, UsageError } from './output.ts';
 
-const CANCEL_POLL_MS = 1000;
+const CANCEL_POLL = { first_ms: 1000, then_ms: 1000 };
 
 export function chosenStore(url: string | undefined): ObjectStore {
   const settings = readSettings(process.env);
@@ -60,7 +60,7 @@ export async function withPorts(
       secrets: localSecrets(secret ?? {}, process.env),
       default_cwd: currentFolder(),
       host: hostProcess(),
-      cancel_poll_ms: CANCEL_POLL_MS,
+      cancel_poll: CANCEL_POLL,
       signal: controller.signal,
     });
   } catch (error) {

@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
 import type { Context } from 'aws-lambda';
+import type { RestEvent } from '../functions/http.ts';
 import { readSettings, writeSettings } from '../lib/config.ts';
 import { ERRORS, errorBody, StepspawnError } from '../lib/errors.ts';
 import { EXIT, print, say, UsageError } from './output.ts';
@@ -124,12 +125,24 @@ async function answer(
   token: string | null,
 ): Promise<void> {
   const request_id = randomUUID();
-  const { statusCode, headers, body } = await answered(request, request_id, handlers, token).catch(
-    (error: unknown): Answered => {
-      const body = errorBody(error);
-      return { statusCode: ERRORS[body.code].http, body: JSON.stringify({ error: { ...body, request_id } }) };
-    },
-  );
+  try {
+    const event = await eventOf(request, request_id, token);
+    if (event.httpMethod === 'POST' && event.path === '/v1/spawn/stream') {
+      const { answerStream } = await import('../functions/spawn.ts');
+      await answerStream(event, contextOf(request_id), (status, headers) =>
+        response.writeHead(status, headers),
+      );
+    } else send(response, await answered(event, handlers));
+  } catch (error) {
+    const body = errorBody(error);
+    send(response, {
+      statusCode: ERRORS[body.code].http,
+      body: JSON.stringify({ error: { ...body, request_id } }),
+    });
+  }
+}
+
+function send(response: ServerResponse, { statusCode, headers, body }: Answered): void {
   response.writeHead(statusCode, {
     'content-type': 'application/json',
     ...headers,
@@ -139,23 +152,28 @@ async function answer(
 }
 
 async function answered(
+  event: RestEvent,
+  handlers: Awaited<ReturnType<typeof loadHandlers>>,
+): Promise<Answered> {
+  const handler = handlers.find(([pattern]) => pattern.test(event.path))?.[1];
+  return (await handler?.(event, contextOf(event.requestContext.requestId ?? ''))) as Answered;
+}
+
+/** The request as API Gateway hands it to a function. Throws Forbidden and RequestTooLarge. */
+async function eventOf(
   request: IncomingMessage,
   request_id: string,
-  handlers: Awaited<ReturnType<typeof loadHandlers>>,
   token: string | null,
-): Promise<Answered> {
+): Promise<RestEvent> {
   refuseStrangers(request, token);
-  const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
-  const event = {
+  return {
     httpMethod: request.method ?? 'GET',
-    path,
+    path: (request.url ?? '/').split('?', 1)[0] ?? '/',
     headers: { 'content-type': request.headers['content-type'] },
     body: await readBody(request),
     isBase64Encoded: false,
     requestContext: { requestId: request_id },
   };
-  const handler = handlers.find(([pattern]) => pattern.test(path))?.[1];
-  return (await handler?.(event, contextOf(request_id))) as Answered;
 }
 
 /** A page in a browser must not reach this server: neither by a name that leads here, nor from its own origin. */

@@ -16,7 +16,7 @@ const RestEvent = z.object({
   isBase64Encoded: z.boolean().nullish(),
   requestContext: z.looseObject({ requestId: z.string().nullish() }),
 });
-type RestEvent = z.infer<typeof RestEvent>;
+export type RestEvent = z.infer<typeof RestEvent>;
 
 export interface Call {
   /** values of `{name}` in the route's path */
@@ -116,7 +116,8 @@ function decoded(segment: string): string {
   }
 }
 
-function readBody(event: RestEvent): JsonValue {
+/** The JSON body of a POST. Throws UnsupportedMediaType, RequestTooLarge and InvalidTask. */
+export function readBody(event: RestEvent): JsonValue {
   const type = Object.entries(event.headers ?? {}).find(
     ([name]) => name.toLowerCase() === 'content-type',
   )?.[1];

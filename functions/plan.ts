@@ -9,7 +9,7 @@ import { canonicalJson, type JsonValue, sha256 } from '../lib/json.ts';
 import { startRun } from '../lib/start-run.ts';
 import { runKey } from '../lib/store/keys.ts';
 import type { ObjectStore } from '../lib/store/object-store.ts';
-import { cancelRun, newestRound, readRun } from '../lib/store/run-store.ts';
+import { cancelRun, isCancelled, newestRound, readRun } from '../lib/store/run-store.ts';
 import { AnyObject, Json, RUN_ID, Seconds } from '../lib/task.ts';
 import { environment, lambda, required } from './entry.ts';
 import { startExecution } from './handover.ts';
@@ -38,7 +38,6 @@ const RunBody = z.strictObject({
   ttl_secs: Seconds.optional(),
 });
 
-/** Sets the run up and goes on with it in this process; a caller that sends it again finds it. */
 /** More steps than this travel by key: a state's input is limited to 262,144 bytes, and an inline Map to 40 lanes. */
 const INLINE_STEPS = 40;
 const INLINE_STEPS_BYTES = 200_000;
@@ -55,6 +54,7 @@ async function answerHop(store: ObjectStore, hop: Hop) {
   return { run_id: hop.run_id, status: hop.status, steps: [], wide: { bucket, key } };
 }
 
+/** Sets the run up and has it run by the workflow, or in this process; a caller that sends it again finds it. */
 async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
   const issues = checkSchema(RunBody, body);
   if (issues.length > 0) failWith('InvalidTask', issues);
@@ -75,8 +75,14 @@ async function answerRun({ params }: Call): Promise<Answer> {
   const run_id = runId(params.run_id);
   const { store } = await environment();
   if (!(await readRun(store, run_id))) throw new StepspawnError('NotFound', `no run ${run_id}`);
-  const { ended } = await newestRound(store, run_id);
-  if (!ended) return { status: 200, body: { run_id, status: 'running' } };
+  const round = await newestRound(store, run_id);
+  const { ended } = round;
+  // where the workflow was stopped nobody else tells how the run ended
+  if (!ended)
+    return {
+      status: 200,
+      body: { run_id, status: (await isCancelled(store, round)) ? 'cancelled' : 'running' },
+    };
   const { status, ctx, error } = ended;
   return {
     status: 200,

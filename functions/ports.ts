@@ -9,8 +9,11 @@ import { openScratch, type ScratchRoot } from '../lib/worker/scratch.ts';
 import { spawn } from '../lib/worker/spawn.ts';
 import { environment } from './entry.ts';
 
-/** A look at the cancel marker costs a request, unless the store is a folder here. */
-const CANCEL_POLL_MS = { remote: 4000, folder: 1000 };
+/** A look at the cancel marker costs a request, unless the store is a folder here; a child is to end within 5 s of it. */
+const CANCEL_POLL = {
+  remote: { first_ms: 5000, then_ms: 2000 },
+  folder: { first_ms: 1000, then_ms: 1000 },
+};
 let scratch: Promise<ScratchRoot> | undefined;
 
 /** Ports with the deadline of this invocation; `onChildEnd` is told how long the child ran. */
@@ -28,7 +31,7 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
     secrets: awsSecrets(settings.secrets, process.env),
     default_cwd: null,
     host: isFolder ? hostProcess() : null,
-    cancel_poll_ms: isFolder ? CANCEL_POLL_MS.folder : CANCEL_POLL_MS.remote,
+    cancel_poll: isFolder ? CANCEL_POLL.folder : CANCEL_POLL.remote,
     child_user: settings.child_user,
     platform_deadline: Date.now() + context.getRemainingTimeInMillis(),
     signal: shutdown.signal,

@@ -4,22 +4,25 @@ import { answerWithin, DIRECT_ANSWER_BYTES, HTTP_ANSWER_BYTES } from '../lib/ans
 import { replay, runAttempt } from '../lib/attempt.ts';
 import type { Settings } from '../lib/config.ts';
 import { StepspawnError } from '../lib/errors.ts';
-import { isObject, type JsonValue } from '../lib/json.ts';
+import { isObject, type JsonObject, type JsonValue } from '../lib/json.ts';
 import { prepare } from '../lib/prepare.ts';
 import { readTask } from '../lib/request.ts';
 import { awsSecrets } from '../lib/secrets-aws.ts';
 import { attemptKey } from '../lib/store/keys.ts';
 import { readResult } from '../lib/store/result-store.ts';
-import { Attempt, type Task, TaskId, type TaskResult } from '../lib/task.ts';
+import { Attempt, RUN_ID, type Task, TaskId, type TaskResult } from '../lib/task.ts';
 import { environment, lambda } from './entry.ts';
 import { handOver, storedRequest } from './handover.ts';
-import type { Answer, Call } from './http.ts';
+import type { Answer, Call, RestEvent } from './http.ts';
 import { observeResult, observeSubject, type Subject } from './observe.ts';
 import { goesOn, lambdaPorts } from './ports.ts';
+import { type Open, streamingHandler, streamSpawn, type Watching } from './stream.ts';
+import { watchRun } from './watch-run.ts';
 
 export const handler = lambda({
   direct: async (event, context) => {
     const { store } = await environment();
+    if (isObject(event.step)) return answerStep(event.step, context);
     const request =
       typeof event.request_key === 'string' ? await storedRequest(store, event.request_key) : event;
     const result = await attempt(readTask(request, 'required'), context);
@@ -32,21 +35,46 @@ export const handler = lambda({
   ],
 });
 
-async function attempt(task: Task, context: Context): Promise<TaskResult> {
+/** For a streaming integration: the events of one attempt while it runs here. */
+export const stream = streamingHandler(attempt);
+
+/** The same for a server of our own. */
+export function answerStream(event: RestEvent, context: Context, open: Open): Promise<void> {
+  return goesOn(streamSpawn(event, context, attempt, open));
+}
+
+/** A step of a run, of which the plan reads the result from the store: the history of the workflow holds no values. */
+async function answerStep(step: JsonObject, context: Context) {
+  const { task_id, attempt: number, status } = await attempt(readTask(step, 'required'), context);
+  return { task_id, attempt: number, status };
+}
+
+async function attempt(task: Task, context: Context, watching: Watching = {}): Promise<TaskResult> {
   observeSubject(subjectOf(task));
   checkInline(task, (await environment()).settings);
   let childMs: number | undefined;
   const ports = await lambdaPorts(context, (ms) => {
     childMs = ms;
   });
-  const result = await runAttempt(task, ports);
-  observeResult(result, childMs);
-  return result;
+  const { run_id } = subjectOf(task);
+  const run = run_id === undefined ? undefined : watchRun(ports.store, run_id, ports.cancel_poll);
+  const signals = [ports.signal, run?.signal].filter((signal) => signal !== undefined);
+  try {
+    const result = await runAttempt(task, { ...ports, ...watching, signal: AbortSignal.any(signals) });
+    observeResult(result, childMs);
+    return result;
+  } finally {
+    run?.stop();
+  }
 }
 
 function subjectOf({ task_id, attempt: number, context }: Task): Subject {
   const run_id = context?.run_id;
-  return { task_id, attempt: number, ...(typeof run_id === 'string' && { run_id }) };
+  return {
+    task_id,
+    attempt: number,
+    ...(typeof run_id === 'string' && RUN_ID.test(run_id) && { run_id }),
+  };
 }
 
 /** Where inline Blueprints are turned off, only registered ones run. */

@@ -1,14 +1,16 @@
 /** The REST API: routes and who answers them. Signed requests only, unless the stage says otherwise. */
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import {
   AccessLogFormat,
   AuthorizationType,
   EndpointType,
   LambdaIntegration,
+  type LambdaIntegrationOptions,
   LogGroupLogDestination,
   MethodLoggingLevel,
   type Model,
   type RequestValidator,
+  ResponseTransferMode,
   RestApi,
 } from 'aws-cdk-lib/aws-apigateway';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
@@ -31,6 +33,12 @@ const ACCESS_LOG = {
   response_bytes: '$context.responseLength',
   latency_ms: '$context.responseLatency',
   error_type: '$context.error.responseType',
+};
+
+/** An answer that comes piece by piece, for as long as a function can run. */
+const STREAMED: LambdaIntegrationOptions = {
+  responseTransferMode: ResponseTransferMode.STREAM,
+  timeout: Duration.minutes(15),
 };
 
 export class Api extends Construct {
@@ -81,7 +89,9 @@ export class Api extends Construct {
     const blueprint = model('Blueprint');
     this.route('POST', '/v1/validate', functions.validate, blueprint);
     this.route('POST', '/v1/blueprints', functions.validate, blueprint);
-    this.route('POST', '/v1/spawn', functions.front, model('Attempt'));
+    const attempt = model('Attempt');
+    this.route('POST', '/v1/spawn', functions.front, attempt);
+    this.route('POST', '/v1/spawn/stream', functions.stream, attempt, STREAMED);
     this.route('GET', '/v1/tasks/{task_id}/{attempt}', functions.front);
     this.route('POST', '/v1/tasks/{task_id}/{attempt}/cancel', functions.front);
     this.route('POST', '/v1/runs', workflow.runs, model('Run'));
@@ -89,11 +99,17 @@ export class Api extends Construct {
     this.route('POST', '/v1/runs/{run_id}/cancel', workflow.runs);
   }
 
-  private route(method: 'GET' | 'POST', path: string, target: LambdaFunction, body?: Model): void {
+  private route(
+    method: 'GET' | 'POST',
+    path: string,
+    target: LambdaFunction,
+    body?: Model,
+    options: LambdaIntegrationOptions = {},
+  ): void {
     const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => `method.request.path.${name}`);
     this.rest.root
       .resourceForPath(path)
-      .addMethod(method, new LambdaIntegration(target, { allowTestInvoke: false }), {
+      .addMethod(method, new LambdaIntegration(target, { allowTestInvoke: false, ...options }), {
         requestParameters: Object.fromEntries(names.map((name) => [name, true])),
         requestValidator: body ? this.validators.body : this.validators.path,
         ...(body && { requestModels: { 'application/json': body } }),

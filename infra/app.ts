@@ -1,11 +1,12 @@
 /**
- * The CDK app: `cdk synth|deploy -c stage=dev|prod`, with `-c nag=1` checked by cdk-nag. cdk.json says where stages
- * differ from their defaults, and has the bundles built first.
+ * The CDK app: `cdk synth|deploy -c stage=dev|prod`, with `-c parts=core` without the REST API, with `-c nag=1` checked by
+ * cdk-nag. cdk.json says where stages differ from their defaults, and has the bundles built first.
  */
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { acknowledge } from './acknowledgements.ts';
 import { readStage } from './config.ts';
+import { keepParts } from './parts.ts';
 import { StepspawnStack } from './stack.ts';
 
 const app = new App();
@@ -25,6 +26,7 @@ const stack = new StepspawnStack(app, `stepspawn-${stage.stage}`, stage, {
   },
   terminationProtection: stage.retain_data,
 });
+keepParts(stack, context('parts') ?? 'all');
 if (context('nag') !== undefined) {
   acknowledge(stack);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

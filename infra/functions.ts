@@ -78,6 +78,8 @@ export function bundledFunction(
 export class Functions extends Construct {
   /** runs attempts */
   readonly worker: DockerImageFunction;
+  /** runs attempts too, and tells its caller what goes on while they run */
+  readonly stream: DockerImageFunction;
   /** answers for attempts: hands them to the worker, reads what they came to */
   readonly front: LambdaFunction;
   /** checks and registers Blueprints */
@@ -101,20 +103,25 @@ export class Functions extends Construct {
       retentionPeriod: Duration.days(14),
     });
 
-    this.worker = new DockerImageFunction(this, 'Worker', {
-      ...common(this, 'Worker', stage, { store_url, inline_blueprints, secrets }),
-      code: workerImage(stage),
-      memorySize: stage.memory_mb,
-      ephemeralStorageSize: Size.mebibytes(stage.ephemeral_storage_mb),
-      timeout: Duration.seconds(stage.function_timeout_secs),
-      ...(stage.concurrency !== null && { reservedConcurrentExecutions: stage.concurrency }),
-      ...(stage.tenant_isolation && { tenancyConfig: TenancyConfig.PER_TENANT }),
-      retryAttempts: 2,
-      onFailure: new SqsDestination(this.failures),
-    });
-    store.grantRead(this.worker, 'blueprints', 'inputs', 'tasks', 'runs');
-    store.grantWrite(this.worker, 'tasks');
-    grantSecrets(this.worker, secrets);
+    const container = (name: string, entry: string): DockerImageFunction => {
+      const made = new DockerImageFunction(this, name, {
+        ...common(this, name, stage, { store_url, inline_blueprints, secrets }),
+        code: workerImage(stage, entry),
+        memorySize: stage.memory_mb,
+        ephemeralStorageSize: Size.mebibytes(stage.ephemeral_storage_mb),
+        timeout: Duration.seconds(stage.function_timeout_secs),
+        ...(stage.concurrency !== null && { reservedConcurrentExecutions: stage.concurrency }),
+        ...(stage.tenant_isolation && { tenancyConfig: TenancyConfig.PER_TENANT }),
+        retryAttempts: 2,
+        onFailure: new SqsDestination(this.failures),
+      });
+      store.grantRead(made, 'blueprints', 'inputs', 'tasks', 'runs');
+      store.grantWrite(made, 'tasks');
+      grantSecrets(made, secrets);
+      return made;
+    };
+    this.worker = container('Worker', 'index.handler');
+    this.stream = container('Stream', 'index.stream');
 
     this.front = bundledFunction(this, 'Front', {
       stage,
@@ -147,8 +154,9 @@ export class Functions extends Construct {
 }
 
 /** The context of the build is the project; .dockerignore leaves only image/ and dist/spawn of it. */
-function workerImage(stage: StageConfig): DockerImageCode {
+function workerImage(stage: StageConfig, entry: string): DockerImageCode {
   return DockerImageCode.fromImageAsset(PROJECT, {
+    cmd: [entry],
     file: 'image/Dockerfile',
     platform: stage.architecture === 'arm64' ? Platform.LINUX_ARM64 : Platform.LINUX_AMD64,
     buildArgs: {

@@ -111,7 +111,7 @@ function step(scope: Construct, prefix: string, { stage, worker }: WorkflowParts
   return invoke(scope, `${prefix}Spawn`, {
     target: worker,
     payload: {
-      'Payload.$': '$',
+      Payload: { 'step.$': '$' },
       ...(stage.tenant_isolation && { 'TenantId.$': '$.context.run_id' }),
     },
     function_secs: stage.function_timeout_secs,

@@ -3,6 +3,7 @@ import type { CompiledAgent } from './blueprint/compile.ts';
 import { type Issue, StepspawnError } from './errors.ts';
 import { promptText } from './flow/step-input.ts';
 import { canonicalJson, escapeSegment, type JsonValue } from './json.ts';
+import { pollFor } from './poll.ts';
 import type { AttemptPorts } from './ports.ts';
 import { findAgent, type Prepared } from './prepare.ts';
 import { attemptKey } from './store/keys.ts';
@@ -40,7 +41,7 @@ export async function runChild(
   await scratch.write('payload.json', canonicalJson(payloadFile(agent, payload)));
   const secrets = await resolveSecrets(agent, ports);
   const mask = createMask(Object.values(secrets));
-  const output = collectOutput({ worker, scratch, mask, onEvent: ports.onEvent });
+  const output = collectOutput({ worker, scratch, mask, onEvent: ports.onEvent, onOutput: ports.onOutput });
   const watch = watchCancel(task, ports);
   const begun = performance.now();
   try {
@@ -150,10 +151,9 @@ function watchCancel(
   const controller = new AbortController();
   const key = attemptKey(task.task_id, task.attempt, 'cancel.json');
   const look = async (): Promise<void> => {
-    const found = await ports.store.read(key).catch(() => null);
-    if (found) controller.abort('cancelled');
+    if (await ports.store.read(key)) controller.abort('cancelled');
   };
-  const timer = setInterval(() => void look(), ports.cancel_poll_ms);
+  const stopPolling = pollFor(ports.cancel_poll, look);
   const onAbort = (): void =>
     controller.abort(ports.signal?.reason === 'cancelled' ? 'cancelled' : 'interrupted');
   if (ports.signal?.aborted) onAbort();
@@ -161,7 +161,7 @@ function watchCancel(
   return {
     signal: controller.signal,
     stop: () => {
-      clearInterval(timer);
+      stopPolling();
       ports.signal?.removeEventListener('abort', onAbort);
     },
   };

@@ -6,6 +6,7 @@ import type { StepResult } from './flow/step-result.ts';
 import { canonicalJson, sha256 } from './json.ts';
 import { findBlueprint } from './prepare.ts';
 import { loadValue } from './settle.ts';
+import { readSettled, writeSettled } from './settled-steps.ts';
 import { failedStep, type SettledStep, type StepTask, settledStep, stepTask } from './step.ts';
 import { runKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
@@ -50,14 +51,17 @@ export async function planHop(store: ObjectStore, run_id: string, now: number): 
   const round = await newestRound(store, run_id);
   if (round.ended) return { run_id, status: round.ended.status };
   const blueprint = await findBlueprint({ digest: record.blueprint_digest }, store);
-  const run: Run = { store, run_id, record, round, blueprint, settled: new Map() };
+  const settled = await readSettled(store, round);
+  const before = settled.size;
+  const run: Run = { store, run_id, record, round, blueprint, settled };
   for (;;) {
     const planned = await planRound(run);
     if (planned === 'decided_elsewhere') continue;
     const ended = await endOf(run, planned, now);
     if (ended) return { run_id, status: (await endRound(store, round, ended)).status };
-    if (planned.status === 'dispatch')
-      return { run_id, status: 'dispatch', steps: await dispatch(run, planned.steps, now) };
+    if (planned.status !== 'dispatch') continue;
+    if (settled.size > before) await writeSettled(store, round, settled);
+    return { run_id, status: 'dispatch', steps: await dispatch(run, planned.steps, now) };
   }
 }
 
@@ -111,14 +115,15 @@ async function endOf(
   now: number,
 ): Promise<Omit<Ended, 'run_id' | 'completed_at'> | null> {
   const steps: StepEntry[] = [...settled.values()].map(({ entry }) => entry);
+  const retry_attempts = retryAttempts(round, steps, []);
+  // before all else: a child that was ended by the marker blocks its step, and what was cancelled stays so
+  if (await isCancelled(store, round)) {
+    return { status: 'cancelled', error: { message: 'the run was cancelled' }, steps, retry_attempts };
+  }
   if (planned.status === 'done') return { status: 'done', ctx: planned.ctx, steps, retry_attempts: {} };
   if (planned.status === 'failed') {
     const { positions, ...error } = planned.error;
     return { status: 'failed', error, steps, retry_attempts: retryAttempts(round, steps, positions) };
-  }
-  const retry_attempts = retryAttempts(round, steps, []);
-  if (await isCancelled(store, round)) {
-    return { status: 'cancelled', error: { message: 'the run was cancelled' }, steps, retry_attempts };
   }
   if (now >= expiryOf(record, round)) {
     const message = `the run exceeded its time limit of ${record.ttl_secs} s`;

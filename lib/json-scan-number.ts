@@ -1,5 +1,4 @@
 /** Numbers of JSON text: where they end, and whether a double can hold them. */
-import { isDigit, MINUS, PLUS, POINT, ZERO } from './json-scan-bytes.ts';
 
 /** The index after a number that does not reach the end of the bytes and surely fits a double, else `from`. */
 export function skipNumber(bytes: Uint8Array, view: DataView, from: number): number {
@@ -20,13 +19,17 @@ export function skipNumber(bytes: Uint8Array, view: DataView, from: number): num
 /** Whole digits with which a number without an exponent is within a double. */
 const SURE_DIGITS = 308;
 
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
+}
+
 /** Whether four bytes are digits. */
 function areDigits(four: number): boolean {
   return (four & 0xf0f0f0f0) === 0x30303030 && ((four + 0x06060606) & 0xf0f0f0f0) === 0x30303030;
 }
 
 function isExponentMark(byte: number): boolean {
-  return byte === 0x65 || byte === 0x45;
+  return (byte | 0x20) === 0x65;
 }
 
 export interface NumberReader {
@@ -150,3 +153,8 @@ const COMPLETE = new Set([WHOLE, AFTER_WHOLE, FRACTION, EXPONENT]);
 const LIMIT = Buffer.from(String(2n ** 1024n - 2n ** 970n));
 /** More than any text has digits. */
 const MAX_EXPONENT = 1e15;
+
+const PLUS = 0x2b;
+const MINUS = 0x2d;
+const POINT = 0x2e;
+const ZERO = 0x30;

@@ -1,5 +1,4 @@
 /** JSON Pointers as a tree that a document is matched against while it is read. */
-import { BACKSLASH } from './json-scan-bytes.ts';
 
 /** A value that a pointer means or leads through. */
 export interface Wanted {
@@ -10,6 +9,8 @@ export interface Wanted {
   readonly members: { readonly name: Uint8Array; readonly wanted: Wanted }[];
   /** whether a name holds U+FFFD, for which other bytes can stand */
   odd: boolean;
+  /** bytes that one of the names takes at most as a key */
+  longestKey: number;
   /** offsets of the last value that was read there; -1: none */
   start: number;
   end: number;
@@ -17,9 +18,13 @@ export interface Wanted {
   index: number;
 }
 
-/** What each of the pointers means, in a tree under `root`. Throws RangeError for a pointer that is none. */
-export function wantedBy(pointers: readonly string[], root: Wanted): Map<string, Wanted> {
-  return new Map(pointers.map((pointer) => [pointer, plant(root, pointer)]));
+/** The tree of the pointers, and what in it each of them means. Throws RangeError for a pointer that is none. */
+export function wantedBy(pointers: readonly string[]): {
+  root: Wanted;
+  targets: ReadonlyMap<string, Wanted>;
+} {
+  const root = newWanted(null);
+  return { root, targets: new Map(pointers.map((pointer) => [pointer, plant(root, pointer)])) };
 }
 
 function plant(root: Wanted, pointer: string): Wanted {
@@ -39,17 +44,21 @@ function addMember(parent: Wanted, name: string): Wanted {
   parent.members.push({ name: Buffer.from(name), wanted });
   if (ARRAY_INDEX.test(name)) parent.items.set(Number(name), wanted);
   parent.odd ||= name.includes('\ufffd');
+  parent.longestKey = Math.max(parent.longestKey, name.length * ESCAPE_BYTES);
   return wanted;
 }
 const ARRAY_INDEX = /^(0|[1-9]\d*)$/;
+/** What a UTF-16 unit of a name takes at most, as `\u0000`. */
+const ESCAPE_BYTES = 6;
 
-export function newWanted(parent: Wanted | null): Wanted {
+function newWanted(parent: Wanted | null): Wanted {
   return {
     parent,
     names: new Map(),
     items: new Map(),
     members: [],
     odd: false,
+    longestKey: 0,
     start: -1,
     end: -1,
     index: 0,
@@ -58,12 +67,14 @@ export function newWanted(parent: Wanted | null): Wanted {
 
 /** What is wanted of the member whose key stands there as it is written. */
 export function memberAt(object: Wanted, key: Uint8Array): Wanted | null {
+  if (key.length > object.longestKey) return null;
   for (const { name, wanted } of object.members) if (equals(name, key)) return wanted;
   const isEscaped = key.includes(BACKSLASH);
   if (!isEscaped && !object.odd) return null;
   const text = TEXT.decode(key);
   return object.names.get(isEscaped ? JSON.parse(`"${text}"`) : text) ?? null;
 }
+const BACKSLASH = 0x5c;
 const TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 
 function equals(a: Uint8Array, b: Uint8Array): boolean {

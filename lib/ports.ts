@@ -1,4 +1,5 @@
 /** What an entry (terminal, server, Lambda) brings along for attempts. */
+import type { Poll } from './poll.ts';
 import type { Secrets } from './secrets.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import type { HostProcess } from './store/result-store.ts';
@@ -21,14 +22,16 @@ export interface AttemptPorts {
   readonly child_user?: ChildUser | undefined;
   /** this process, when claims of dead holders on this host may be taken over at once */
   readonly host: HostProcess | null;
-  /** milliseconds between two looks at the cancel marker, and before the first */
-  readonly cancel_poll_ms: number;
+  /** when the cancel marker is looked for */
+  readonly cancel_poll: Poll;
   /** milliseconds since the epoch at which the platform wants the result stored */
   readonly platform_deadline?: number;
   /** aborted: the child is ended and the claim given back, or, with the reason `cancelled`, that result stored */
   readonly signal?: AbortSignal | undefined;
   /** told how many milliseconds the child ran */
   readonly onChildEnd?: ((ms: number) => void) | undefined;
+  /** other modes: text of stdout as it arrives, secrets hidden; for people to watch, the result holds all of it */
+  readonly onOutput?: ((text: string) => void) | undefined;
   /** stream modes: each event as it arrives */
   readonly onEvent?: ((event: StreamEvent) => void) | undefined;
 }

@@ -6,6 +6,7 @@ import { type FlowRun, startFlow } from './flow/run.ts';
 import type { StepResult } from './flow/step-result.ts';
 import type { JsonValue } from './json.ts';
 import { STORE_PATIENCE_MS } from './limits.ts';
+import { pollFor } from './poll.ts';
 import type { AttemptPorts } from './ports.ts';
 import { loadValue } from './settle.ts';
 import { type RunRequest, startRun } from './start-run.ts';
@@ -162,15 +163,15 @@ async function drive(run: Drive): Promise<Omit<Ended, 'run_id' | 'completed_at'>
 /** Calls `stop` when the caller interrupts, the run's time is over, or its cancel marker appears. */
 function watchRun({ round, ports, ttl_secs }: Drive, stop: (why: StopReason) => void): () => void {
   const look = async (): Promise<void> => {
-    if (await isCancelled(ports.store, round).catch(() => false)) stop('cancelled');
+    if (await isCancelled(ports.store, round)) stop('cancelled');
   };
-  const poll = setInterval(() => void look(), ports.cancel_poll_ms);
+  const stopPolling = pollFor(ports.cancel_poll, look);
   const timer = setTimeout(() => stop('expired'), Math.min(ttl_secs * 1000, 2 ** 31 - 1));
   const onAbort = (): void => stop('interrupted');
   if (ports.signal?.aborted) onAbort();
   ports.signal?.addEventListener('abort', onAbort, { once: true });
   return () => {
-    clearInterval(poll);
+    stopPolling();
     clearTimeout(timer);
     ports.signal?.removeEventListener('abort', onAbort);
   };

@@ -15,6 +15,8 @@ import { realPorts, temporaryFolder } from './support/ports.ts';
 import { isRunning, runningAs, runningWith, zombiesBelow } from './support/processes.ts';
 
 const folder = temporaryFolder();
+/** no look at the cancel marker */
+const NEVER = { first_ms: 600_000, then_ms: 600_000 };
 
 function counted(): { readonly file: string; readonly count: () => number } {
   const file = join(mkdtempSync(join(folder, 'n-')), 'runs');
@@ -37,7 +39,7 @@ describe('a store that misbehaves at any one call', () => {
     'call %i %s: one child, one result, and the same answer afterwards',
     async (call, fault) => {
       const { file, count } = counted();
-      const ports = await realPorts(folder, { store_patience_ms: 500, cancel_poll_ms: 60_000 });
+      const ports = await realPorts(folder, { store_patience_ms: 500, cancel_poll: NEVER });
       const store = faultyStore(ports.store, (n) => (n === call ? fault : undefined));
       const big = 'head -c 20000 /dev/zero | tr "\\0" x';
       const task = taskOf(shell(`echo x >> ${file}; ${big}`, { limits: { timeout_secs: 5 } }));
@@ -222,7 +224,7 @@ describe('a full disk', () => {
     import { mkdtempSync, writeFileSync, readdirSync, rmSync } from 'node:fs';
     const disk = process.argv[2];
     const free = mkdtempSync('/tmp/stepspawn-test-free-');
-    const common = { spawn, base_env: baseEnvironment(process.env), secrets: NO_SECRETS, default_cwd: null, host: null, cancel_poll_ms: 1000, store_patience_ms: 300 };
+    const common = { spawn, base_env: baseEnvironment(process.env), secrets: NO_SECRETS, default_cwd: null, host: null, cancel_poll: { first_ms: 1000, then_ms: 1000 }, store_patience_ms: 300 };
     const full = (name) => { try { writeFileSync(disk + '/' + name, Buffer.alloc(4_000_000)); } catch {} };
     const done = (answer) => { rmSync(free, { recursive: true, force: true }); console.log(JSON.stringify(answer)); };
   `;

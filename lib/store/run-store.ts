@@ -153,6 +153,12 @@ export async function isCancelled(store: ObjectStore, round: Round): Promise<boo
   );
 }
 
+/** The same for the newest round of a run; one look as long as there is no marker. */
+export async function isRunCancelled(store: ObjectStore, runId: string): Promise<boolean> {
+  if (!(await store.read(runKey(runId, 'cancel.json')))) return false;
+  return isCancelled(store, await newestRound(store, runId));
+}
+
 /** Attempt numbers for a retry: the next one for the steps at `fatal` positions and for what was cancelled. */
 export function retryAttempts(
   round: Round,

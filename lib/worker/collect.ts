@@ -1,6 +1,7 @@
 /** From what a child printed to its Outcome, and the files that hold its streams. */
 import { createReadStream } from 'node:fs';
 import { appendFile, open } from 'node:fs/promises';
+import { StringDecoder } from 'node:string_decoder';
 import type { Worker } from '../blueprint/compile.ts';
 import { TAIL_BYTES } from '../limits.ts';
 import type { Reason } from '../task.ts';
@@ -46,12 +47,11 @@ export function collectOutput(options: {
   /** hides secrets in tails, messages and stored streams; values stay as they are */
   readonly mask: Mask;
   readonly onEvent?: ((event: StreamEvent) => void) | undefined;
+  readonly onOutput?: ((text: string) => void) | undefined;
 }): Collector {
   const { worker, mask } = options;
   const { grow, settle } =
-    worker.stream_mode === null
-      ? collectPlain(worker, mask)
-      : collectStream(worker, worker.stream_mode, options);
+    worker.stream_mode === null ? collectPlain(options) : collectStream(worker, worker.stream_mode, options);
   return {
     grow,
     settle: async (exit) => {
@@ -66,10 +66,21 @@ export function collectOutput(options: {
   };
 }
 
-function collectPlain(worker: Worker, mask: Mask): Collector {
+type Options = Parameters<typeof collectOutput>[0];
+
+function collectPlain({ worker, scratch, mask, onOutput }: Options): Collector {
+  const cover = mask.cover();
+  const decoder = new StringDecoder('utf8');
+  const tell = (bytes: Uint8Array): void => {
+    const text = decoder.write(Buffer.from(bytes));
+    if (text !== '') onOutput?.(text);
+  };
+  const reader = onOutput && readAsItGrows(scratch.file('stdout'), (chunk) => tell(cover.push(chunk)));
   return {
-    grow: () => undefined,
+    grow: () => void reader?.().catch(() => undefined),
     settle: async (exit) => {
+      await reader?.();
+      tell(cover.end());
       const outcome = await normalizeFiles({
         stdout: exit.stdout,
         stderr: exit.stderr,
@@ -83,11 +94,31 @@ function collectPlain(worker: Worker, mask: Mask): Collector {
   };
 }
 
-function collectStream(
-  worker: Worker,
-  mode: StreamMode,
-  { scratch, mask, onEvent }: Omit<Parameters<typeof collectOutput>[0], 'worker'>,
-): Collector {
+/** A function that reads what the file has more than at the last call, one call after the other. */
+function readAsItGrows(path: string, take: (chunk: Buffer) => void | Promise<void>): () => Promise<void> {
+  let offset = 0;
+  let reading = Promise.resolve();
+  const readOn = async (): Promise<void> => {
+    const file = await open(path, 'r');
+    try {
+      const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+      for (;;) {
+        const { bytesRead } = await file.read(chunk, 0, chunk.length, offset);
+        if (bytesRead === 0) return;
+        offset += bytesRead;
+        await take(chunk.subarray(0, bytesRead));
+      }
+    } finally {
+      await file.close();
+    }
+  };
+  return () => {
+    reading = reading.then(readOn);
+    return reading;
+  };
+}
+
+function collectStream(worker: Worker, mode: StreamMode, { scratch, mask, onEvent }: Options): Collector {
   const events = scratch.file('events.ndjson');
   const finals: FinalEvent[] = [];
   const keeper = createArtifactKeeper(scratch.file('artifacts'));
@@ -99,32 +130,15 @@ function collectStream(
     onEvent?.(event);
   };
   const reader = createStreamReader(mode, record);
-  let offset = 0;
-  let reading = Promise.resolve();
   const flush = async (): Promise<void> => {
     const text = lines;
     lines = '';
     await appendFile(events, text, { mode: 0o600 });
   };
-  const readOn = async (): Promise<void> => {
-    const file = await open(scratch.file('stdout'), 'r');
-    try {
-      const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-      for (;;) {
-        const { bytesRead } = await file.read(chunk, 0, chunk.length, offset);
-        if (bytesRead === 0) return;
-        offset += bytesRead;
-        reader.push(chunk.subarray(0, bytesRead));
-        await flush();
-      }
-    } finally {
-      await file.close();
-    }
-  };
-  const grow = (): Promise<void> => {
-    reading = reading.then(readOn);
-    return reading;
-  };
+  const grow = readAsItGrows(scratch.file('stdout'), (chunk) => {
+    reader.push(chunk);
+    return flush();
+  });
   return {
     grow: () => void grow().catch(() => undefined),
     settle: async (exit) => {

@@ -8,6 +8,14 @@ export interface Mask {
   readonly reach: number;
   readonly text: (text: string) => string;
   readonly bytes: (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
+  /** for bytes that come piece by piece */
+  readonly cover: () => Cover;
+}
+
+/** Gives back what can be shown of the bytes so far; the end gives the rest. */
+export interface Cover {
+  readonly push: (chunk: Uint8Array) => Uint8Array;
+  readonly end: () => Uint8Array;
 }
 
 /** A mask for these values; of values below 8 characters nothing is hidden. */
@@ -19,7 +27,8 @@ export function createMask(values: readonly string[]): Mask {
     reach,
     text: (text) =>
       needles.length === 0 ? text : hide(Buffer.from(text), Buffer.from(text), needles).toString(),
-    bytes: (chunks) => (needles.length === 0 ? chunks : hideAcross(chunks, needles, reach)),
+    bytes: (chunks) => (needles.length === 0 ? chunks : hideAcross(chunks, createCover(needles, reach))),
+    cover: () => createCover(needles, reach),
   };
 }
 
@@ -35,21 +44,28 @@ function hide(raw: Buffer, shown: Buffer, needles: readonly Buffer[]): Buffer {
   return shown;
 }
 
+async function* hideAcross(chunks: AsyncIterable<Uint8Array>, cover: Cover): AsyncIterable<Uint8Array> {
+  for await (const chunk of chunks) {
+    const ready = cover.push(chunk);
+    if (ready.length > 0) yield ready;
+  }
+  const rest = cover.end();
+  if (rest.length > 0) yield rest;
+}
+
 /** Holds back as much of each chunk as a value that goes on in the next one can take. */
-async function* hideAcross(
-  chunks: AsyncIterable<Uint8Array>,
-  needles: readonly Buffer[],
-  reach: number,
-): AsyncIterable<Uint8Array> {
+function createCover(needles: readonly Buffer[], reach: number): Cover {
   let raw: Buffer = Buffer.alloc(0);
   let shown: Buffer = Buffer.alloc(0);
-  for await (const chunk of chunks) {
-    raw = Buffer.concat([raw, chunk]);
-    shown = hide(raw, Buffer.concat([shown, chunk]), needles);
-    const ready = Math.max(0, raw.length - reach);
-    if (ready > 0) yield shown.subarray(0, ready);
-    raw = raw.subarray(ready);
-    shown = shown.subarray(ready);
-  }
-  if (shown.length > 0) yield shown;
+  return {
+    push: (chunk) => {
+      raw = Buffer.concat([raw, chunk]);
+      shown = hide(raw, Buffer.concat([shown, chunk]), needles);
+      const ready = shown.subarray(0, Math.max(0, raw.length - reach));
+      raw = raw.subarray(ready.length);
+      shown = shown.subarray(ready.length);
+      return ready;
+    },
+    end: () => shown,
+  };
 }

@@ -154,6 +154,52 @@ test('refuses pages, strange hosts, other types, large bodies, unknown routes', 
   expect(await send(url, 'PUT', '/v1/spawn', {})).toMatchObject({ status: 405 });
 });
 
+test('a streaming call is told what goes on, and ends with the result', async () => {
+  const { url } = await serve();
+  const post = async (body: unknown) => {
+    const response = await fetch(`${url}/v1/spawn/stream`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    return {
+      status: response.status,
+      type: response.headers.get('content-type'),
+      text: await response.text(),
+    };
+  };
+  const events = (text: string): [string, JsonObject][] =>
+    text
+      .split('\n\n')
+      .filter((block) => block.startsWith('event: '))
+      .map((block) => {
+        const [, name = '', data = ''] = /^event: (.*)\ndata: (.*)$/.exec(block) ?? [];
+        return [name, JSON.parse(data)];
+      });
+  const plain = shellAgents({ a: 'echo one; sleep 0.3; echo two' }, { kind: 'seq', children: [] });
+  const watched = await post({ task_id: 'T-1', agent: 'a', blueprint: plain, in: '' });
+  expect([watched.status, watched.type]).toEqual([200, 'text/event-stream']);
+  const told = events(watched.text);
+  expect(told[0]).toEqual(['accepted', { task_id: 'T-1', attempt: 1, location: '/v1/tasks/T-1/1' }]);
+  expect(
+    told
+      .filter(([name]) => name === 'output')
+      .map(([, data]) => data.text)
+      .join(''),
+  ).toBe('one\ntwo\n');
+  expect(told.at(-1)).toMatchObject(['result', { ok: true, value: { raw: 'one\ntwo' } }]);
+  const final = '{"type":"final","ok":true,"content":{"kind":"inline","value":1}}';
+  const lines = `echo '{"type":"progress","stage":"s"}'; echo '{"type":"partial","chunk":{"kind":"inline","value":"p"}}'; echo '${final}'`;
+  const streaming = oneStep({ argv: ['sh', '-c', lines], stream_mode: 'ndjson_lines' });
+  const names = events((await post({ agent: 'w', blueprint: streaming, in: '' })).text).map(([name]) => name);
+  expect(names).toEqual(['accepted', 'progress', 'partial', 'result']);
+  const refused = events(
+    (await post({ agent: 'w', blueprint: oneStep({ argv: ['no-such-xyz'] }), in: '' })).text,
+  );
+  expect(refused.at(-1)).toMatchObject(['error', { error: { code: 'SpawnFailed' } }]);
+  expect(await post({ bogus: 1 })).toMatchObject({ status: 400, type: 'application/json' });
+});
+
 test('cancelling by route or by command ends the child within seconds', async () => {
   const { url, dir } = await serve();
   const slow = shellAgents({ a: `echo $$ > ${dir}/pid; sleep 60` }, step('a', 'x', '$.a'));

@@ -1,5 +1,5 @@
 /** What the app synthesises, per stage: the templates of a fresh clone, read as CloudFormation will read them. */
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import validateDefinition from 'asl-validator';
 import { Match, Template } from 'aws-cdk-lib/assertions';
@@ -103,17 +103,16 @@ const LETTERS = ['GetQueueAttributes', 'GetQueueUrl', 'SendMessage'].map(
   (action) => `sqs:${action} on FunctionsFailures.Arn`,
 );
 
+const RUNS_ATTEMPTS = [...reads('blueprints', 'inputs', 'tasks', 'runs'), ...writes('tasks'), ...LETTERS];
+
 describe.each(STAGES)('stage %s', (stage) => {
   test('every role has exactly the grants of its work', () => {
     const { WorkflowMachine, ...functions } = grants(templates[stage]);
     expect(functions).toEqual(
       Object.fromEntries(
         Object.entries({
-          FunctionsWorker: [
-            ...reads('blueprints', 'inputs', 'tasks', 'runs'),
-            ...writes('tasks'),
-            ...LETTERS,
-          ],
+          FunctionsWorker: RUNS_ATTEMPTS,
+          FunctionsStream: RUNS_ATTEMPTS,
           FunctionsFront: [
             ...reads('blueprints', 'inputs', 'tasks', 'runs'),
             ...writes('tasks', 'inputs'),
@@ -199,6 +198,7 @@ describe.each(STAGES)('stage %s', (stage) => {
     );
     expect(found).toEqual({
       FunctionsWorker: ['INLINE_BLUEPRINTS', 'SECRETS', 'STORE_URL'],
+      FunctionsStream: ['INLINE_BLUEPRINTS', 'SECRETS', 'STORE_URL'],
       FunctionsFront: ['INLINE_BLUEPRINTS', 'SECRETS', 'SPAWN_FUNCTION', 'STORE_URL'],
       FunctionsValidate: ['STORE_URL'],
       FunctionsPlan: ['STORE_URL'],
@@ -256,11 +256,17 @@ describe.each(STAGES)('stage %s', (stage) => {
       'POST /v1/runs AWS_IAM WorkflowRuns',
       'POST /v1/runs/{run_id}/cancel AWS_IAM WorkflowRuns',
       'POST /v1/spawn AWS_IAM FunctionsFront',
+      'POST /v1/spawn/stream AWS_IAM FunctionsStream',
       'POST /v1/tasks/{task_id}/{attempt}/cancel AWS_IAM FunctionsFront',
       'POST /v1/validate AWS_IAM FunctionsValidate',
     ]);
     for (const [, given] of methods) expect(given.RequestValidatorId).toEqual({ Ref: expect.any(String) });
-    expect(methods.filter(([, { RequestModels }]) => RequestModels !== undefined)).toHaveLength(4);
+    expect(methods.filter(([, { RequestModels }]) => RequestModels !== undefined)).toHaveLength(5);
+    const streamed = methods
+      .map(([, { Integration }]) => Integration as JsonObject)
+      .filter(({ ResponseTransferMode }) => ResponseTransferMode === 'STREAM');
+    expect(streamed).toMatchObject([{ TimeoutInMillis: 900_000 }]);
+    expect(JSON.stringify(streamed)).toContain('/response-streaming-invocations');
     template.hasResourceProperties('AWS::ApiGateway::RestApi', {
       EndpointConfiguration: { Types: ['REGIONAL'] },
     });
@@ -379,13 +385,14 @@ describe('a stage of its own', () => {
     });
     const context = join(folder, 'own', String(image?.source.directory));
     expect(readdirSync(context).sort()).toEqual(['.dockerignore', 'dist', 'image']);
+    expect(existsSync(join(context, 'image/Dockerfile'))).toBe(true);
   });
 
   test('its steps run at most as many at once as the worker may, each run in environments of its own', () => {
     const definition = definitionOf(templates.own.toJSON());
     expect(stateOf(definition, 'Steps').MaxConcurrency).toBe(7);
     expect(stateOf(definition, 'Steps/Spawn').Parameters).toMatchObject({
-      'Payload.$': '$',
+      Payload: { 'step.$': '$' },
       'TenantId.$': '$.context.run_id',
     });
   });

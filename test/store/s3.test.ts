@@ -131,7 +131,7 @@ describe('the store in S3', () => {
     await storeResult(store, sampleResult('two', 'v'));
     expect(proxy.take()).toHaveLength(2);
 
-    const ports = await realPorts(folder, { store, cancel_poll_ms: 60_000 });
+    const ports = await realPorts(folder, { store, cancel_poll: { first_ms: 60_000, then_ms: 60_000 } });
     const blueprint = oneStep({ argv: ['printf', '5'] });
     const result = await runAttempt({ task_id: 'T', attempt: 1, agent: 'w', blueprint, in: 'x' }, ports);
     expect(result).toMatchObject({ status: 'passed', value: 5 });

@@ -15,12 +15,15 @@ export interface ContainerOptions {
   readonly shared?: string;
   /** in place of the image's own */
   readonly entrypoint?: readonly string[];
+  /** what Lambda calls; `index.handler` when absent */
+  readonly handler?: string;
 }
 
 /** No container outlives a test run that was killed for longer than this. */
 const LIFETIME_SECS = 900;
 const STORAGE = join(process.env.STEPSPAWN_CACHE || join(homedir(), '.cache', 'stepspawn'), 'containers');
-const ENVIRONMENT = { ...process.env, CONTAINERS_STORAGE_CONF: join(STORAGE, 'storage.conf') };
+/** What podman and buildah need to find them. */
+export const ENVIRONMENT = { ...process.env, CONTAINERS_STORAGE_CONF: join(STORAGE, 'storage.conf') };
 
 /** As in Lambda: one user without rights, a read-only image, loopback of the host to reach the tests' servers. */
 const CONFINED = [
@@ -51,12 +54,12 @@ export function inside(box: Box, script: string): Promise<string> {
 }
 
 function runContainer(options: ContainerOptions, api: string): Box {
-  const { image, env, memory = '512m', shared, entrypoint } = options;
+  const { image, env, memory = '512m', shared, entrypoint, handler = 'index.handler' } = options;
   const id = `stepspawn-${process.pid}-${randomBytes(4).toString('hex')}`;
   const variables = {
     ...env,
     AWS_LAMBDA_RUNTIME_API: api,
-    _HANDLER: 'index.handler',
+    _HANDLER: handler,
     AWS_LAMBDA_FUNCTION_NAME: 'spawn',
     AWS_LAMBDA_FUNCTION_VERSION: '$LATEST',
     AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(Number.parseInt(memory, 10)),

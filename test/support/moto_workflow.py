@@ -2,9 +2,6 @@
 
 from antlr4 import Recognizer
 from antlr4.atn.ATNDeserializer import ATNDeserializer
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (
-    StateTaskServiceSfn,
-)
 
 
 def read_parser_tables() -> None:
@@ -34,6 +31,11 @@ def read_parser_tables() -> None:
 
 def start_executions() -> None:
     """The parameters of states:startExecution are written StateMachineArn and reach the client as stateMachineArn."""
+    # its import reads the tables
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (
+        StateTaskServiceSfn,
+    )
+
     call = StateTaskServiceSfn._eval_service_task
 
     def with_names_of_the_client(self, env, resource_runtime_part, normalised_parameters, state_credentials):
@@ -43,5 +45,20 @@ def start_executions() -> None:
     StateTaskServiceSfn._eval_service_task = with_names_of_the_client
 
 
+def stay_stopped() -> None:
+    """An execution that was stopped inside a Map ends as aborted, not by the error that its items then end with."""
+    from moto.stepfunctions.parser.asl.eval.environment import Environment
+    from moto.stepfunctions.parser.asl.eval.program_state import ProgramStopped
+
+    fail = Environment.set_error
+
+    def unless_stopped(self, error):
+        if not isinstance(self.program_state(), ProgramStopped):
+            fail(self, error)
+
+    Environment.set_error = unless_stopped
+
+
 read_parser_tables()
 start_executions()
+stay_stopped()

@@ -17,7 +17,7 @@ export async function portsAt(store: string, root: string, given: Partial<RunPor
     secrets: NO_SECRETS,
     default_cwd: null,
     host: hostProcess(),
-    cancel_poll_ms: 200,
+    cancel_poll: { first_ms: 200, then_ms: 200 },
     max_concurrency: 8,
     ...given,
   };

@@ -138,7 +138,9 @@ async function startEnvironment(launch: Launch, onMade: (made: Environment) => v
     else if (running.id !== id) refuse(400, 'InvalidRequestID');
     else {
       accept();
-      const payload = parseJson(body);
+      // a streamed answer is no JSON: its metadata, eight NUL bytes, and what was streamed
+      const streamed = request.headers['lambda-runtime-function-response-mode'] === 'streaming';
+      const payload = streamed ? body : parseJson(body);
       settle(kind === 'error' ? failure(payload) : { payload, error_type: null });
     }
   });

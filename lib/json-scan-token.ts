@@ -1,5 +1,8 @@
-/** Strings of JSON text: where their plain text and their escapes end. */
-import { BACKSLASH, BAD, CUT, nameOf, QUOTE, SPACE } from './json-scan-bytes.ts';
+/** Strings and words of JSON text: where their parts end. */
+
+/** Width of a token that is not there, and of one that the end of the bytes cuts. */
+export const BAD = -1;
+export const CUT = -2;
 
 /** The index of what is no plain text of a string: a quote, a control character, a rare escape, or the end. */
 export function skipString(bytes: Uint8Array, view: DataView, from: number): number {
@@ -15,9 +18,7 @@ export function skipString(bytes: Uint8Array, view: DataView, from: number): num
   }
 }
 /** Bytes that are no plain text of a string. */
-const SPECIAL = new Uint8Array(256).fill(1, 0, SPACE);
-SPECIAL[QUOTE] = 1;
-SPECIAL[BACKSLASH] = 1;
+const SPECIAL = flags('"\\').fill(1, 0, 0x20);
 
 /** Whether none of four bytes is a quote, a backslash or a control character. */
 function isPlain(four: number): boolean {
@@ -30,7 +31,7 @@ function isPlain(four: number): boolean {
 export function escapeWidth(bytes: Uint8Array, i: number): number {
   if (bytes[i] !== BACKSLASH) return BAD;
   if (i + 1 === bytes.length) return CUT;
-  if (bytes[i + 1] !== LETTER_U) return SIMPLE_ESCAPES.includes(bytes[i + 1]!) ? 2 : BAD;
+  if (bytes[i + 1] !== LETTER_U) return SIMPLE_ESCAPES[bytes[i + 1]!] === 1 ? 2 : BAD;
   const unit = escapedUnit(bytes, i);
   if (unit < 0xd800 || unit > 0xdfff) return unit < 0 ? unit : 6;
   if (unit >= 0xdc00) return BAD;
@@ -38,7 +39,8 @@ export function escapeWidth(bytes: Uint8Array, i: number): number {
   if (low < 0) return low;
   return low >= 0xdc00 && low <= 0xdfff ? 12 : BAD;
 }
-const SIMPLE_ESCAPES = Buffer.from('"\\/bfnrt');
+const SIMPLE_ESCAPES = flags('"\\/bfnrt');
+const BACKSLASH = 0x5c;
 const LETTER_U = 0x75;
 
 /** The UTF-16 unit that is written as `\uXXXX` at `from`. */
@@ -57,9 +59,33 @@ function escapedUnit(bytes: Uint8Array, from: number): number {
 const HEX = new Int32Array(256).fill(-(16 ** 5));
 for (const digit of '0123456789abcdefABCDEF') HEX[digit.charCodeAt(0)] = Number.parseInt(digit, 16);
 
+/** Width of `true`, `false` or `null`. */
+export function wordWidth(bytes: Uint8Array, from: number): number {
+  const word = WORDS.find((known) => known[0] === bytes[from]);
+  if (word === undefined) return BAD;
+  for (let k = 1; k < word.length; k++) {
+    if (from + k >= bytes.length) return CUT;
+    if (bytes[from + k] !== word[k]) return BAD;
+  }
+  return word.length;
+}
+const WORDS = ['true', 'false', 'null'].map((word) => Buffer.from(word));
+
 /** What is wrong with a string in which that byte is neither plain text nor the beginning of an escape. */
 export function stringFault(byte: number): string {
   return byte === BACKSLASH
     ? 'bad escape or lone surrogate in a string'
     : `${nameOf(byte)} in a string, unescaped`;
+}
+
+/** How a message names the byte. */
+export function nameOf(byte: number): string {
+  const isPrintable = byte > 0x20 && byte < 0x7f;
+  return isPrintable ? `'${String.fromCharCode(byte)}'` : `byte 0x${byte.toString(16).padStart(2, '0')}`;
+}
+
+function flags(text: string): Uint8Array {
+  const table = new Uint8Array(256);
+  for (const byte of Buffer.from(text)) table[byte] = 1;
+  return table;
 }
