@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     // have their own configuration
-    exclude: ['test/image/**', 'test/deploy/**'],
+    exclude: ['test/image/**', 'test/deploy/**', 'test/workflow/**'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

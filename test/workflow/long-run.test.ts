@@ -2,16 +2,16 @@
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { planHop } from '../lib/hop.ts';
-import type { JsonObject } from '../lib/json.ts';
-import { startRun } from '../lib/start-run.ts';
-import { folderStore } from '../lib/store/folder.ts';
-import { storeResult } from '../lib/store/result-store.ts';
-import { newestRound } from '../lib/store/run-store.ts';
-import { sampleResult } from './store/contract.ts';
-import { shellAgents, step } from './support/documents.ts';
-import { faultyStore } from './support/faulty-store.ts';
-import { temporaryFolder } from './support/ports.ts';
+import { planHop } from '../../lib/hop.ts';
+import type { JsonObject } from '../../lib/json.ts';
+import { startRun } from '../../lib/start-run.ts';
+import { folderStore } from '../../lib/store/folder.ts';
+import { storeResult } from '../../lib/store/result-store.ts';
+import { newestRound } from '../../lib/store/run-store.ts';
+import { sampleResult } from '../store/contract.ts';
+import { shellAgents, step } from '../support/documents.ts';
+import { faultyStore } from '../support/faulty-store.ts';
+import { temporaryFolder } from '../support/ports.ts';
 
 const folder = temporaryFolder();
 
