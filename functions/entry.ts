@@ -51,3 +51,13 @@ export function required(value: JsonValue, name: string): JsonValue {
   if (found === undefined) throw new StepspawnError('InvalidTask', `the request lacks '${name}'`);
   return found;
 }
+
+/** Where inline Blueprints are turned off, only registered ones run. Throws InvalidTask. */
+export function checkInline(blueprint: JsonValue, settings: Settings): void {
+  const registered = isObject(blueprint) && typeof blueprint.digest === 'string';
+  if (settings.inline_blueprints || registered) return;
+  throw new StepspawnError(
+    'InvalidTask',
+    'inline Blueprints are turned off here; register it and send {"digest": "sha256:..."}',
+  );
+}

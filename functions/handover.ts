@@ -69,15 +69,34 @@ async function invoke(worker: string, event: JsonObject): Promise<void> {
   });
 }
 
-/** Starts the first execution of a run; one that is started already is left alone. */
+/** More executions of one run than this are a fault of ours. */
+const MAX_EXECUTIONS = 10_000;
+
+/**
+ * Has a run that has not ended go on: starts its next execution `<run_id>-<n>`, unless the newest one is running. A name
+ * cannot be used again, so those that ended are passed over.
+ */
 export async function startExecution(stateMachineArn: string, run_id: string): Promise<void> {
-  const { SFNClient, StartExecutionCommand } = await import('@aws-sdk/client-sfn');
-  const input = canonicalJson({ run_id, execution: 1 });
-  const command = new StartExecutionCommand({ stateMachineArn, name: `${run_id}-1`, input });
-  await new SFNClient({}).send(command).catch((error: unknown) => {
-    if (error instanceof Error && error.name === 'ExecutionAlreadyExists') return;
-    throw unavailable('the workflow cannot be started', error);
-  });
+  const { DescribeExecutionCommand, SFNClient, StartExecutionCommand } = await import('@aws-sdk/client-sfn');
+  const client = new SFNClient({});
+  for (let execution = 1; execution <= MAX_EXECUTIONS; execution++) {
+    const name = `${run_id}-${execution}`;
+    const input = canonicalJson({ run_id, execution });
+    try {
+      await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
+      return;
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== 'ExecutionAlreadyExists')
+        throw unavailable('the workflow cannot be started', error);
+    }
+    const executionArn = `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
+    const { status } = await client
+      .send(new DescribeExecutionCommand({ executionArn }))
+      .catch((error: unknown) => {
+        throw unavailable('the workflow cannot be looked at', error);
+      });
+    if (status === 'RUNNING') return;
+  }
 }
 
 function unavailable(what: string, error: unknown): StepspawnError {

@@ -11,7 +11,7 @@ import { runKey } from '../lib/store/keys.ts';
 import type { ObjectStore } from '../lib/store/object-store.ts';
 import { cancelRun, isCancelled, newestRound, readRun } from '../lib/store/run-store.ts';
 import { AnyObject, Json, RUN_ID, Seconds } from '../lib/task.ts';
-import { environment, lambda, required } from './entry.ts';
+import { checkInline, environment, lambda, required } from './entry.ts';
 import { startExecution } from './handover.ts';
 import type { Answer, Call } from './http.ts';
 import { observeSubject } from './observe.ts';
@@ -64,8 +64,10 @@ async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
   const { settings, store } = await environment();
   if (!settings.keeps_running && settings.state_machine_arn === undefined)
     throw new StepspawnError('InvalidTask', 'runs cannot be started here: no workflow is configured');
+  checkInline(given.blueprint, settings);
   const request = { ...given, run_id };
-  await startRun(request, store);
+  const { round } = await startRun(request, store);
+  if (round.ended) return { status: 202, body: { run_id, location: `/v1/runs/${run_id}` } };
   if (settings.state_machine_arn !== undefined) await startExecution(settings.state_machine_arn, run_id);
   else await (await import('./run-here.ts')).runHere(request, context);
   return { status: 202, body: { run_id, location: `/v1/runs/${run_id}` } };

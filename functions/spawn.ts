@@ -2,7 +2,6 @@
 import type { Context } from 'aws-lambda';
 import { answerWithin, DIRECT_ANSWER_BYTES, HTTP_ANSWER_BYTES } from '../lib/answer.ts';
 import { replay, runAttempt } from '../lib/attempt.ts';
-import type { Settings } from '../lib/config.ts';
 import { StepspawnError } from '../lib/errors.ts';
 import { isObject, type JsonObject, type JsonValue } from '../lib/json.ts';
 import { prepare } from '../lib/prepare.ts';
@@ -11,7 +10,7 @@ import { awsSecrets } from '../lib/secrets-aws.ts';
 import { attemptKey } from '../lib/store/keys.ts';
 import { readResult } from '../lib/store/result-store.ts';
 import { Attempt, RUN_ID, type Task, TaskId, type TaskResult } from '../lib/task.ts';
-import { environment, lambda } from './entry.ts';
+import { checkInline, environment, lambda } from './entry.ts';
 import { handOver, storedRequest } from './handover.ts';
 import type { Answer, Call, RestEvent } from './http.ts';
 import { observeResult, observeSubject, type Subject } from './observe.ts';
@@ -51,7 +50,7 @@ async function answerStep(step: JsonObject, context: Context) {
 
 async function attempt(task: Task, context: Context, watching: Watching = {}): Promise<TaskResult> {
   observeSubject(subjectOf(task));
-  checkInline(task, (await environment()).settings);
+  checkInline(task.blueprint, (await environment()).settings);
   let childMs: number | undefined;
   const ports = await lambdaPorts(context, (ms) => {
     childMs = ms;
@@ -77,16 +76,6 @@ function subjectOf({ task_id, attempt: number, context }: Task): Subject {
   };
 }
 
-/** Where inline Blueprints are turned off, only registered ones run. */
-function checkInline({ blueprint }: Task, settings: Settings): void {
-  const registered = isObject(blueprint) && typeof blueprint.digest === 'string';
-  if (settings.inline_blueprints || registered) return;
-  throw new StepspawnError(
-    'InvalidTask',
-    'inline Blueprints are turned off here; register it and send {"digest": "sha256:..."}',
-  );
-}
-
 /** A synchronous caller is answered within this time, with the result or with where it will be. */
 const ANSWER_WITHIN_MS = 25_000;
 
@@ -105,7 +94,7 @@ async function attemptWithin(task: Task, context: Context): Promise<TaskResult |
     return settings.keeps_running ? within(running, ANSWER_WITHIN_MS) : running;
   }
   observeSubject(subjectOf(task));
-  checkInline(task, settings);
+  checkInline(task.blueprint, settings);
   await prepare(task, { store, secrets: awsSecrets(settings.secrets, process.env) });
   return handOver(store, settings.spawn_function, task, Date.now() + ANSWER_WITHIN_MS);
 }

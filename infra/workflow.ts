@@ -60,6 +60,7 @@ export class Workflow extends Construct {
     store.grantRead(this.runs, 'blueprints', 'runs');
     store.grantWrite(this.runs, 'blueprints', 'runs');
     this.machine.grantStartExecution(this.runs);
+    this.machine.grantExecution(this.runs, 'states:DescribeExecution');
 
     this.cancelMarker = bundledFunction(this, 'CancelMarker', {
       stage,

@@ -210,7 +210,7 @@ test('cancelling by route or by command ends the child within seconds', async ()
   await expect
     .poll(async () => (await send(url, 'GET', '/v1/runs/R-1')).body.status, { timeout: 6000 })
     .toBe('cancelled');
-  expect(isRunning(readFileSync(join(dir, 'pid'), 'utf8'))).toBe(false);
+  await expect.poll(() => isRunning(readFileSync(join(dir, 'pid'), 'utf8')), { timeout: 6000 }).toBe(false);
   expect((await cli(['cancel', 'R-unknown'], dir)).code).toBe(2);
 });
 

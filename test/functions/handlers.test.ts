@@ -498,6 +498,31 @@ describe('plan', () => {
       });
   });
 
+  test('where inline Blueprints are turned off only registered ones run, alone and in runs', async () => {
+    Object.assign(process.env, { INLINE_BLUEPRINTS: 'false', KEEPS_RUNNING: 'true' });
+    const load = async (name: string): Promise<Handler> =>
+      (
+        (await import(`${pathToFileURL(join(project, 'dist', name, 'index.mjs')).href}?prod`)) as {
+          handler: Handler;
+        }
+      ).handler;
+    const [spawn, plan] = [await load('spawn'), await load('plan')];
+    await expect(spawn(request(cat), context())).rejects.toMatchObject({
+      name: 'InvalidTask',
+      message: expect.stringContaining('inline'),
+    });
+    const answer = (await plan(
+      rest('POST', '/v1/runs', { blueprint: oneStep(cat) }),
+      context(),
+    )) as RestAnswer;
+    for (const name of ['INLINE_BLUEPRINTS', 'KEEPS_RUNNING']) delete process.env[name];
+    expect([answer.statusCode, JSON.parse(answer.body).error.code]).toEqual([400, 'InvalidTask']);
+    const { body } = await call('validate', rest('POST', '/v1/blueprints', { blueprint: oneStep(cat) }));
+    expect(await spawn({ ...request(cat), blueprint: { digest: body.digest! } }, context())).toMatchObject({
+      ok: true,
+    });
+  });
+
   test('a cancelled run, an unknown run', async () => {
     await start('R-cancel', oneStep(cat));
     expect(await call('plan', rest('POST', '/v1/runs/R-cancel/cancel', {}))).toMatchObject({ status: 202 });

@@ -1,8 +1,7 @@
 /** A real S3 server for tests: moto, as a process of its own on loopback. */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 
 export interface S3Server {
   readonly url: string;
@@ -12,16 +11,21 @@ export interface S3Server {
 
 const START_MS = 30_000;
 
-/** The Python that .ci/s3-server.sh unpacks, or the one that MOTO_PYTHON names. */
-function motoPython(): string {
-  const { MOTO_PYTHON, STEPSPAWN_CACHE } = process.env;
-  const python =
-    MOTO_PYTHON || join(STEPSPAWN_CACHE || join(homedir(), '.cache', 'stepspawn'), 'moto', 'python');
-  if (existsSync(python)) return python;
-  throw new Error(
-    `no S3 server to test against: ${python} does not exist; run .ci/s3-server.sh (Debian, 20 s), ` +
-      "or let MOTO_PYTHON name a Python with pip's moto[server] 5.2 or later",
-  );
+const UNPACK = join(import.meta.dirname, '..', '..', '.ci', 's3-server.sh');
+
+/** The Python that MOTO_PYTHON names, else the one that .ci/s3-server.sh unpacks, now if it has not yet. */
+async function motoPython(): Promise<string> {
+  const { MOTO_PYTHON } = process.env;
+  if (MOTO_PYTHON) return MOTO_PYTHON;
+  try {
+    return (await promisify(execFile)(UNPACK)).stdout.trim().split('\n').at(-1) ?? '';
+  } catch (error) {
+    throw new Error(
+      'no S3 server to test against: .ci/s3-server.sh failed (it needs Debian and its packages); or let MOTO_PYTHON ' +
+        "name a Python with pip's moto[server] 5.2 or later",
+      { cause: error },
+    );
+  }
 }
 
 /**
@@ -30,7 +34,7 @@ function motoPython(): string {
  */
 export async function startS3(env: Readonly<Record<string, string>> = {}): Promise<S3Server> {
   const script = join(import.meta.dirname, 'run-moto.py');
-  const server = spawn(motoPython(), [script, '-H', '127.0.0.1', '-p', '0'], {
+  const server = spawn(await motoPython(), [script, '-H', '127.0.0.1', '-p', '0'], {
     env: { PATH: process.env.PATH, ...env },
   });
   const ended = new Promise<void>((resolve) => server.once('close', () => resolve()));

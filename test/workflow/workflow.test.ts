@@ -256,6 +256,22 @@ describe('stopping', () => {
   }, 60_000);
 });
 
+test('a run whose execution ended without an end of the run goes on when it is started again', async () => {
+  const blueprint = shellAgents({ a: 'sleep 1; echo 1' }, step('a', 'x', '$.a'));
+  await start('R-again', blueprint);
+  await start('R-again', blueprint);
+  expect(await workflow.describe('R-again-2')).toBeNull();
+  await workflow.abort('R-again-1');
+  await expect
+    .poll(async () => (await workflow.describe('R-again-1'))?.status, { timeout: 20_000 })
+    .toBe('ABORTED');
+  await start('R-again', blueprint);
+  expect(await ended('R-again')).toMatchObject({ executions: 2, outcome: 'SUCCEEDED' });
+  expect(await told('R-again')).toMatchObject({ status: 'done', ctx: { a: 1 } });
+  await start('R-again', blueprint);
+  expect(await workflow.describe('R-again-3')).toBeNull();
+}, 60_000);
+
 test('a long loop is handed over from execution to execution', async () => {
   const rounds = 300;
   const loop = {
