@@ -9,19 +9,28 @@ import { isValidTemplate } from './placeholders.ts';
 import type { Draft } from './read-blueprint.ts';
 import type { SubprocessDef, SubprocessOutput } from './schema.ts';
 
-type Template = Draft<SubprocessDef>;
+export type Template = Draft<SubprocessDef>;
 
 /** A problem and the path below the template at which it lies. */
-type Finding = readonly [path: readonly PropertyKey[], problem: Problem];
+export type Finding = readonly [path: readonly PropertyKey[], problem: Problem];
 
-export function* checkTemplates({ blueprint, usedBy }: Subject): Generator<Issue> {
+export function checkTemplates(subject: Subject): Generator<Issue> {
+  return templateIssues(subject, error, findings);
+}
+
+/** What is found in each template, as issues that name the template and the agents that use it. */
+export function* templateIssues(
+  { blueprint, usedBy }: Subject,
+  issue: (code: string, path: string, message: string) => Issue,
+  find: (template: Template) => Iterable<Finding>,
+): Generator<Issue> {
   const templates = blueprint.subprocesses ?? [];
   for (let i = 0; i < templates.length; i++) {
     const template = templates[i];
     if (!template) continue;
-    for (const [path, { code, message }] of findings(template)) {
+    for (const [path, { code, message }] of find(template)) {
       const subject = `template ${quote(template.name ?? '')} ${label(path)}`;
-      yield error(code, `/subprocesses/${i}${toPointer(path)}`, `${subject}: ${message}${usedBy(i)}`);
+      yield issue(code, `/subprocesses/${i}${toPointer(path)}`, `${subject}: ${message}${usedBy(i)}`);
     }
   }
 }

@@ -5,6 +5,7 @@ import { checkAgents, checkRunners } from './check-agents.ts';
 import { checkFields, checkNames, checkReferences } from './check-document.ts';
 import { checkFlow } from './check-flow.ts';
 import { checkTemplates } from './check-templates.ts';
+import { lintTemplates } from './lints.ts';
 
 export const CHECKS: readonly ((subject: Subject) => Iterable<Issue>)[] = [
   checkNames,
@@ -14,6 +15,7 @@ export const CHECKS: readonly ((subject: Subject) => Iterable<Issue>)[] = [
   checkRunners,
   checkTemplates,
   checkFlow,
+  lintTemplates,
 ];
 
 /** All issues of a document, one after the other, so that a caller can stop where it has enough. */
