@@ -1,5 +1,5 @@
 /** `npm run build`: bundles of the functions and the command line into dist/, with sizes checked against a budget. */
-import { copyFile, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { build, type Metafile } from 'esbuild';
@@ -83,7 +83,6 @@ function startBytes({ outputs }: Metafile, entry: string): number {
 }
 
 async function scriptBytes(folder: string): Promise<number> {
-  await mkdir(folder, { recursive: true });
   const names = (await readdir(folder)).filter((name) => name.endsWith('.mjs'));
   const sizes = await Promise.all(names.map(async (name) => (await stat(join(folder, name))).size));
   return sizes.reduce((sum, size) => sum + size, 0);

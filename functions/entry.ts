@@ -1,4 +1,4 @@
-/** What the three functions share: middy around a direct handler and routes, settings, store. */
+/** What the functions share: middy around a direct handler and routes, settings, store. */
 import middy from '@middy/core';
 import type { Context } from 'aws-lambda';
 import { readSettings, type Settings } from '../lib/config.ts';

@@ -77,12 +77,18 @@ export function errorAnswers(onFault: (error: unknown) => void): middy.Middlewar
         if (!(error instanceof StepspawnError)) request.error = new StepspawnError(body.code, body.message);
         return;
       }
-      const request_id = request.event.requestContext.requestId ?? request.context.awsRequestId;
       request.response = proxied({
         status: ERRORS[body.code].http,
-        body: { error: { ...body, request_id } },
+        body: errorAnswer(error, request.event, request.context),
       });
     },
+  };
+}
+
+/** The body of an error answer. */
+export function errorAnswer(error: unknown, event: RestEvent, context: Context) {
+  return {
+    error: { ...errorBody(error), request_id: event.requestContext.requestId ?? context.awsRequestId },
   };
 }
 

@@ -67,16 +67,15 @@ async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
   checkInline(given.blueprint, settings);
   const request = { ...given, run_id };
   const { round } = await startRun(request, store);
-  if (round.ended) return { status: 202, body: { run_id, location: `/v1/runs/${run_id}` } };
-  if (settings.state_machine_arn !== undefined) await startExecution(settings.state_machine_arn, run_id);
-  else await (await import('./run-here.ts')).runHere(request, context);
+  if (!round.ended) {
+    if (settings.state_machine_arn !== undefined) await startExecution(settings.state_machine_arn, run_id);
+    else await (await import('./run-here.ts')).runHere(request, context);
+  }
   return { status: 202, body: { run_id, location: `/v1/runs/${run_id}` } };
 }
 
-async function answerRun({ params }: Call): Promise<Answer> {
-  const run_id = runId(params.run_id);
-  const { store } = await environment();
-  if (!(await readRun(store, run_id))) throw new StepspawnError('NotFound', `no run ${run_id}`);
+async function answerRun(call: Call): Promise<Answer> {
+  const { run_id, store } = await knownRun(call);
   const round = await newestRound(store, run_id);
   const { ended } = round;
   // where the workflow was stopped nobody else tells how the run ended
@@ -92,12 +91,18 @@ async function answerRun({ params }: Call): Promise<Answer> {
   };
 }
 
-async function answerCancel({ params }: Call): Promise<Answer> {
+async function answerCancel(call: Call): Promise<Answer> {
+  const { run_id, store } = await knownRun(call);
+  await cancelRun(store, run_id);
+  return { status: 202, body: { run_id } };
+}
+
+/** The run that the path names. Throws InvalidTask and NotFound. */
+async function knownRun({ params }: Call) {
   const run_id = runId(params.run_id);
   const { store } = await environment();
   if (!(await readRun(store, run_id))) throw new StepspawnError('NotFound', `no run ${run_id}`);
-  await cancelRun(store, run_id);
-  return { status: 202, body: { run_id } };
+  return { run_id, store };
 }
 
 function runId(value: unknown): string {

@@ -8,7 +8,7 @@ import { prepare } from '../lib/prepare.ts';
 import { readTask } from '../lib/request.ts';
 import { awsSecrets } from '../lib/secrets-aws.ts';
 import { attemptKey } from '../lib/store/keys.ts';
-import { readResult } from '../lib/store/result-store.ts';
+import { type AttemptId, readResult } from '../lib/store/result-store.ts';
 import { Attempt, RUN_ID, type Task, TaskId, type TaskResult } from '../lib/task.ts';
 import { checkInline, environment, lambda } from './entry.ts';
 import { handOver, storedRequest } from './handover.ts';
@@ -49,13 +49,14 @@ async function answerStep(step: JsonObject, context: Context) {
 }
 
 async function attempt(task: Task, context: Context, watching: Watching = {}): Promise<TaskResult> {
-  observeSubject(subjectOf(task));
+  const subject = subjectOf(task);
+  observeSubject(subject);
   checkInline(task.blueprint, (await environment()).settings);
   let childMs: number | undefined;
   const ports = await lambdaPorts(context, (ms) => {
     childMs = ms;
   });
-  const { run_id } = subjectOf(task);
+  const { run_id } = subject;
   const run = run_id === undefined ? undefined : watchRun(ports.store, run_id, ports.cancel_poll);
   const signals = [ports.signal, run?.signal].filter((signal) => signal !== undefined);
   try {
@@ -111,7 +112,7 @@ async function within(running: Promise<TaskResult>, ms: number): Promise<TaskRes
   }
 }
 
-function whereOf({ task_id, attempt: number }: { readonly task_id: string; readonly attempt: number }) {
+function whereOf({ task_id, attempt: number }: AttemptId) {
   return { task_id, attempt: number, location: `/v1/tasks/${task_id}/${number}` };
 }
 
@@ -143,7 +144,7 @@ async function answerOf(result: TaskResult): Promise<Answer> {
   return { status: 200, body };
 }
 
-function attemptOf(params: Call['params']): { readonly task_id: string; readonly attempt: number } {
+function attemptOf(params: Call['params']): AttemptId {
   const task_id = TaskId.safeParse(params.task_id);
   const number = Attempt.safeParse(Number(params.attempt));
   if (!task_id.success || !number.success)

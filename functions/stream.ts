@@ -9,7 +9,7 @@ import { readTask } from '../lib/request.ts';
 import { readResult } from '../lib/store/result-store.ts';
 import type { Task, TaskResult } from '../lib/task.ts';
 import { environment } from './entry.ts';
-import { type RestEvent, readBody } from './http.ts';
+import { errorAnswer, type RestEvent, readBody } from './http.ts';
 import { logFault } from './observe.ts';
 
 /** A comment this often keeps connections open that are cut when idle. */
@@ -32,10 +32,9 @@ export async function streamSpawn(event: RestEvent, context: Context, run: Run, 
   try {
     task = readTask(readBody(event), 'made');
   } catch (error) {
-    const body = errorBody(error);
-    const out = open(ERRORS[body.code].http, { 'content-type': 'application/json' });
+    const out = open(ERRORS[errorBody(error).code].http, { 'content-type': 'application/json' });
     // written before the end: the metadata of a streamed answer goes out with the first write only
-    out.write(compactJson({ error: { ...body, request_id: requestId(event, context) } }));
+    out.write(compactJson(errorAnswer(error, event, context)));
     out.end();
     return;
   }
@@ -59,9 +58,8 @@ export async function streamSpawn(event: RestEvent, context: Context, run: Run, 
     const { store } = await environment();
     send('result', await answerWithin(store, result, HTTP_ANSWER_BYTES, Buffer.byteLength));
   } catch (error) {
-    const body = errorBody(error);
-    if (ERRORS[body.code].http >= 500) logFault(error);
-    send('error', { error: { ...body, request_id: requestId(event, context) } });
+    if (ERRORS[errorBody(error).code].http >= 500) logFault(error);
+    send('error', errorAnswer(error, event, context));
   } finally {
     clearInterval(keepAlive);
     out.end();
@@ -82,10 +80,6 @@ async function settled(task: Task, context: Context, run: Run, watching: Watchin
     }
     throw error;
   }
-}
-
-function requestId(event: RestEvent, context: Context): string {
-  return event.requestContext.requestId ?? context.awsRequestId;
 }
 
 /** What the Runtime Interface Client offers to functions that answer piece by piece. */

@@ -1,5 +1,5 @@
 /** The REST API: routes and who answers them. Signed requests only, unless the stage says otherwise. */
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import {
   AccessLogFormat,
   AuthorizationType,
@@ -14,12 +14,12 @@ import {
   RestApi,
 } from 'aws-cdk-lib/aws-apigateway';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { MODELS } from './api-models.ts';
 import type { StageConfig } from './config.ts';
 import type { Functions } from './functions.ts';
 import { addGatewayResponses } from './gateway-responses.ts';
+import { logGroup, removalPolicy } from './retention.ts';
 import type { Workflow } from './workflow.ts';
 
 const ACCESS_LOG = {
@@ -52,15 +52,11 @@ export class Api extends Construct {
   ) {
     super(scope, id);
     const { stage, functions, workflow } = parts;
-    const removalPolicy = stage.retain_data ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY;
-    const accessLogs = new LogGroup(this, 'AccessLogs', {
-      retention: stage.log_retention_days,
-      removalPolicy,
-    });
+    const accessLogs = logGroup(this, 'AccessLogs', stage);
     this.rest = new RestApi(this, 'Rest', {
       endpointTypes: [EndpointType.REGIONAL],
       cloudWatchRole: true,
-      cloudWatchRoleRemovalPolicy: removalPolicy,
+      cloudWatchRoleRemovalPolicy: removalPolicy(stage),
       defaultMethodOptions: {
         authorizationType: stage.api_auth === 'iam' ? AuthorizationType.IAM : AuthorizationType.NONE,
       },

@@ -7,6 +7,7 @@ import {
   type Limit,
   LONGEST_FUNCTION_SECS,
   nestingFault,
+  STATE_MARGIN_SECS,
 } from './limits.ts';
 
 const LOG_DAYS = [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653] as const;
@@ -38,7 +39,7 @@ export const StageKeys = z.strictObject({
   state_timeout_secs: whole(1, 86_400).optional(),
   /** one execution of the state machine, of which a long run takes several */
   execution_timeout_secs: whole(60, 31_536_000),
-  /** attempts at once, reserved for the worker; null reserves nothing */
+  /** attempts at once, reserved for the worker, and again for the stream; null reserves nothing */
   concurrency: whole(1, 10_000).nullable(),
   /** how long results, runs and inputs are kept */
   retention_days: whole(1, 36_500),
@@ -72,7 +73,7 @@ export const StageKeys = z.strictObject({
 const StageConfig = StageKeys.transform((given) => {
   const function_timeout_secs =
     given.function_timeout_secs ?? given.child_timeout_secs + CHILD_TO_FUNCTION_SECS;
-  const state_timeout_secs = given.state_timeout_secs ?? function_timeout_secs + 30;
+  const state_timeout_secs = given.state_timeout_secs ?? function_timeout_secs + STATE_MARGIN_SECS;
   return { ...given, function_timeout_secs, state_timeout_secs };
 }).superRefine((config, { addIssue }) => {
   const limit = (name: keyof typeof config & `${string}_secs`): Limit => ({ name, secs: config[name] });

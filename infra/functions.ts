@@ -1,6 +1,6 @@
 /** The functions: the worker as an image, the others as bundles, each with a role and a log of its own. */
 import { join } from 'node:path';
-import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
+import { Duration, Size } from 'aws-cdk-lib';
 import { Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
@@ -14,12 +14,12 @@ import {
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
 import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { type Settings, writeSettings } from '../lib/config.ts';
 import type { StageConfig } from './config.ts';
 import { checkedEnvironment } from './environment.ts';
+import { logGroup } from './retention.ts';
 import { grantSecrets } from './secrets.ts';
 import type { Storage } from './storage.ts';
 
@@ -33,15 +33,12 @@ export const PLAN_SECS = 300;
 
 /** What every function has in common. */
 function common(scope: Construct, id: string, stage: StageConfig, settings: Partial<Settings>) {
-  const logGroup = new LogGroup(scope, `${id}Logs`, {
-    retention: stage.log_retention_days,
-    removalPolicy: stage.retain_data ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
-  });
+  const logs = logGroup(scope, `${id}Logs`, stage);
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
-  logGroup.grantWrite(role);
+  logs.grantWrite(role);
   return {
     role,
-    logGroup,
+    logGroup: logs,
     tracing: Tracing.ACTIVE,
     architecture: stage.architecture === 'arm64' ? Architecture.ARM_64 : Architecture.X86_64,
     environment: checkedEnvironment(id, writeSettings(settings)),

@@ -3,14 +3,14 @@ import { ResponseType, type RestApi } from 'aws-cdk-lib/aws-apigateway';
 import { ERRORS, type ErrorCode } from '../lib/errors.ts';
 
 /** Our functions refuse larger bodies; far larger ones do not reach them. */
-export const MAX_BODY_BYTES = 5_000_000;
+const MAX_BODY_BYTES = 5_000_000;
 
 interface GatewayAnswer {
   readonly type: ResponseType;
   readonly code: ErrorCode | 'TooManyRequests';
   readonly message: string;
-  /** @default that of the code; null keeps the gateway's own */
-  readonly status?: number | null;
+  /** null keeps the gateway's own; otherwise it is that of the code */
+  readonly status?: null;
 }
 
 const NOT_ALLOWED = 'the caller may not do this: no permission, or a signature that is wrong or too old';
@@ -34,7 +34,6 @@ const ANSWERS: Readonly<Record<string, GatewayAnswer>> = {
     type: ResponseType.THROTTLED,
     code: 'TooManyRequests',
     message: 'too many requests; try again later',
-    status: 429,
   },
   BadBody: {
     type: ResponseType.BAD_REQUEST_BODY,
@@ -72,7 +71,7 @@ export function addGatewayResponses(api: RestApi): void {
     const body = JSON.stringify({ error: { code, message, request_id: '$context.requestId' } });
     api.addGatewayResponse(id, {
       type,
-      ...(status !== null && { statusCode: String(status ?? own) }),
+      ...(status !== null && { statusCode: String(own) }),
       templates: { 'application/json': body },
     });
   }

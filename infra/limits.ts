@@ -10,6 +10,8 @@ export interface Limit {
 export const CHILD_TO_FUNCTION_SECS = 15;
 /** What a state needs beyond its function, so that the function's own end is what it sees. */
 export const FUNCTION_TO_STATE_SECS = 10;
+/** What a state gets beyond its function unless it is told otherwise. */
+export const STATE_MARGIN_SECS = 30;
 /** The longest that AWS lets a function run. */
 export const LONGEST_FUNCTION_SECS = 900;
 

@@ -11,6 +11,7 @@ import {
   type Limit,
   LONGEST_FUNCTION_SECS,
   nestingFault,
+  STATE_MARGIN_SECS,
 } from './limits.ts';
 import { retryRules } from './retries.ts';
 
@@ -67,7 +68,7 @@ export class SpawnStep extends LambdaInvoke {
   constructor(scope: Construct, id: string, props: SpawnStepProps) {
     const { worker, blueprint, agent, attempt = 1, childTimeout } = props;
     const functionTimeout = props.functionTimeout ?? ownTimeout(worker);
-    const taskTimeout = props.taskTimeout ?? functionTimeout.plus(Duration.seconds(30));
+    const taskTimeout = props.taskTimeout ?? functionTimeout.plus(Duration.seconds(STATE_MARGIN_SECS));
     checkNesting(id, childTimeout, functionTimeout, taskTimeout);
     const input = props.input ?? TaskInput.fromJsonPathAt('$');
     super(scope, id, {

@@ -1,9 +1,10 @@
 /** The store: one bucket, and grants by the prefixes of its keys. Everything that outlives a deployment is here. */
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import { BlockPublicAccess, Bucket, BucketEncryption, ObjectOwnership } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import type { StageConfig } from './config.ts';
+import { removalPolicy } from './retention.ts';
 
 /** What lies below one of these is granted together: `blueprints/*`. */
 export type Prefix = 'blueprints' | 'inputs' | 'tasks' | 'runs';
@@ -25,7 +26,7 @@ export class Storage extends Construct {
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
       objectOwnership: ObjectOwnership.BUCKET_OWNER_ENFORCED,
       versioned: true,
-      removalPolicy: stage.retain_data ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+      removalPolicy: removalPolicy(stage),
       lifecycleRules: [
         ...PASSING.map((prefix) => ({
           id: `${prefix} pass`,

@@ -20,12 +20,12 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { StageConfig } from './config.ts';
+import { STATE_MARGIN_SECS } from './limits.ts';
 import { mostRetries, retryRules, SETTLING } from './retries.ts';
 
 /** More steps at once than this are read from S3 by a distributed Map. */
 export const INLINE_STEPS = 40;
 const EVENTS = { allowed: 15_000, per_retry: 3, per_step: 12, per_hop: 20 };
-const PLAN_MARGIN_SECS = 30;
 /** Where a step came to nothing that is stored, the plan dispatches it again, but not at once. */
 const PAUSE = WaitTime.duration(Duration.seconds(10));
 
@@ -54,7 +54,7 @@ export function workflowStates(scope: Construct, parts: WorkflowParts): IChainab
     target: plan,
     payload: { Payload: { 'run_id.$': '$.run_id' } },
     function_secs: plan_secs,
-    timeout_secs: plan_secs + PLAN_MARGIN_SECS,
+    timeout_secs: plan_secs + STATE_MARGIN_SECS,
     result: { ResultSelector: { 'answer.$': '$.Payload' }, ResultPath: '$.plan' },
   });
   const pause = new Wait(scope, 'Pause', { time: PAUSE }).next(hop);

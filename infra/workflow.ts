@@ -1,14 +1,14 @@
 /** The workflow: the state machine, the function that starts runs and answers for them, the mark of stopped ones. */
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import { Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import { Policy } from 'aws-cdk-lib/aws-iam';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { DefinitionBody, LogLevel, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import type { StageConfig } from './config.ts';
 import { bundledFunction, type Functions, PLAN_SECS } from './functions.ts';
+import { logGroup } from './retention.ts';
 import type { Storage } from './storage.ts';
 import { workflowStates } from './workflow-states.ts';
 
@@ -27,7 +27,6 @@ export class Workflow extends Construct {
     super(scope, id);
     const { stage, store, functions } = parts;
     const { worker, plan, failures } = functions;
-    const removalPolicy = stage.retain_data ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY;
     this.machine = new StateMachine(this, 'Machine', {
       definitionBody: DefinitionBody.fromChainable(
         workflowStates(this, { stage, worker, plan, plan_secs: PLAN_SECS }),
@@ -35,7 +34,7 @@ export class Workflow extends Construct {
       timeout: Duration.seconds(stage.execution_timeout_secs),
       tracingEnabled: true,
       logs: {
-        destination: new LogGroup(this, 'Logs', { retention: stage.log_retention_days, removalPolicy }),
+        destination: logGroup(this, 'Logs', stage),
         level: LogLevel.ERROR,
         includeExecutionData: false,
       },

@@ -74,10 +74,8 @@ function* lintScript(argv: readonly string[], index: number): Generator<Finding>
 
 function* lintStdin(stdin: string): Generator<Finding> {
   if (!/^\s*(\{\s*"|\[)/.test(stdin)) return;
-  const data = stdin
-    .replace(/\\./gs, '')
-    .split('"')
-    .flatMap((text, i) => (i % 2 === 1 ? (dataIn(text) ?? []) : []))[0];
+  const pieces = stdin.replace(/\\./gs, '').split('"');
+  const data = dataIn(pieces.filter((_, i) => i % 2 === 1).join('"'));
   if (data === undefined) return;
   const message = `${data} is put into the JSON text as it is, so that a quote or a line break in it breaks the text; build the object in the step's "in" and make stdin "{prompt}"`;
   yield [['stdin'], { code: 'data_in_json_text', message }];

@@ -25,13 +25,14 @@ export function faultyStore(
         throw new StepspawnError('StoreUnavailable', `injected loss of the answer to ${what}`);
       return answer;
     }) as ObjectStore[K];
-  const [read, create, replace, upload, open, list] = [
-    wrap('read'),
-    wrap('create'),
-    wrap('replace'),
-    wrap('upload'),
-    wrap('open'),
-    wrap('list'),
-  ];
-  return { url: store.url, calls, read, create, replace, upload, open, list };
+  return {
+    url: store.url,
+    calls,
+    read: wrap('read'),
+    create: wrap('create'),
+    replace: wrap('replace'),
+    upload: wrap('upload'),
+    open: wrap('open'),
+    list: wrap('list'),
+  };
 }
