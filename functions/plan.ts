@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Context } from 'aws-lambda';
 import * as z from 'zod';
-import { checkSchema } from '../lib/blueprint/schema-issues.ts';
-import { failWith, StepspawnError } from '../lib/errors.ts';
+import { StepspawnError } from '../lib/errors.ts';
 import { type Hop, planHop } from '../lib/hop.ts';
 import { canonicalJson, type JsonValue, sha256 } from '../lib/json.ts';
+import { readAs } from '../lib/request.ts';
 import { startRun } from '../lib/start-run.ts';
 import { runKey } from '../lib/store/keys.ts';
 import type { ObjectStore } from '../lib/store/object-store.ts';
@@ -56,9 +56,7 @@ async function answerHop(store: ObjectStore, hop: Hop) {
 
 /** Sets the run up and has it run by the workflow, or in this process; a caller that sends it again finds it. */
 async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
-  const issues = checkSchema(RunBody, body);
-  if (issues.length > 0) failWith('InvalidTask', issues);
-  const given = RunBody.parse(body);
+  const given = readAs(RunBody, body);
   const run_id = runId(given.run_id ?? `R-${randomBytes(8).toString('hex')}`);
   observeSubject({ run_id });
   const { settings, store } = await environment();

@@ -1,6 +1,8 @@
 /** A request as it comes over a border -> Task. */
 import { randomBytes } from 'node:crypto';
+import type * as z from 'zod';
 import { checkSchema } from './blueprint/schema-issues.ts';
+import { walkDocument } from './blueprint/walk.ts';
 import { failWith } from './errors.ts';
 import { isObject, type JsonValue } from './json.ts';
 import { Task } from './task.ts';
@@ -11,9 +13,16 @@ export function readTask(request: JsonValue, taskId: 'required' | 'made'): Task 
     taskId === 'made' && isObject(request) && !Object.hasOwn(request, 'task_id')
       ? { task_id: newTaskId(), ...request }
       : request;
-  const issues = checkSchema(Task, whole);
-  if (issues.length > 0) failWith('InvalidTask', issues);
-  return Task.parse(whole);
+  return readAs(Task, whole);
+}
+
+/** A request of any form. Throws InvalidTask with an issue per wrong field. */
+export function readAs<T>(schema: z.ZodType<T>, value: JsonValue): T {
+  const read = schema.safeParse(value);
+  if (read.success) return read.data;
+  const issues = checkSchema(schema, value);
+  // references are left to the walk, also where a request may not have any member of that name
+  failWith('InvalidTask', issues.length > 0 ? issues : walkDocument(value));
 }
 
 export function newTaskId(): string {

@@ -193,6 +193,7 @@ describe('spawn', () => {
       [request({ argv: ['{model}'] }), 'PlaceholderUnset'],
       [{ ...request(cat), agent: 'nobody' }, 'InvalidTask'],
       [{ ...request(cat), bogus: 1 }, 'InvalidTask'],
+      [{ ...request(cat), $file: 'a' }, 'InvalidTask'],
       [{ ...request(cat), blueprint: { digest: `sha256:${'0'.repeat(64)}` } }, 'NotFound'],
       [{}, 'InvalidTask'],
     ];
@@ -224,6 +225,12 @@ describe('spawn', () => {
     ],
     ['a body that is not JSON', rest('POST', '/v1/spawn', '{'), 400, 'InvalidTask'],
     ['a body that is a list', rest('POST', '/v1/spawn', []), 400, 'InvalidTask'],
+    [
+      'a body that is a reference',
+      rest('POST', '/v1/spawn', { ...request(cat), $file: 'a' }),
+      400,
+      'InvalidTask',
+    ],
     [
       'another content type',
       rest('POST', '/v1/spawn', {}, { headers: { 'content-type': 'text/plain' } }),
