@@ -19,14 +19,21 @@ function* lints(template: Template): Generator<Finding> {
   if (template.output) yield* lintOutput(template.output, argv);
 }
 
-const SHELLS: ReadonlySet<string> = new Set(['sh', 'bash', 'dash', 'ash', 'ksh', 'zsh']);
+const SHELLS: ReadonlySet<string> = new Set(['sh', 'bash', 'dash', 'ash', 'ksh', 'zsh', 'fish']);
 
 /** Where the script of `sh -c SCRIPT` is, also behind a wrapper such as `env` or `timeout`. */
 function shellScriptIndex(argv: readonly string[]): number | undefined {
   const shell = argv.findIndex((text) => SHELLS.has(text.slice(text.lastIndexOf('/') + 1)));
   if (shell === -1) return undefined;
-  const option = argv.findIndex((text, i) => i > shell && /^-[a-z]*c$/.test(text));
-  return option === -1 || option + 1 >= argv.length ? undefined : option + 1;
+  let takesScript = false;
+  for (let i = shell + 1; i < argv.length; i++) {
+    const text = argv[i] ?? '';
+    if (!/^[-+]./.test(text)) return takesScript ? i : undefined;
+    if (text === '--') return takesScript && i + 1 < argv.length ? i + 1 : undefined;
+    if (/^-[A-Za-z]*c/.test(text)) takesScript = true;
+    if (/^[-+][A-Za-z]*[oO]$/.test(text)) i++;
+  }
+  return undefined;
 }
 
 function* lintArguments(argv: readonly string[], script: number | undefined): Generator<Finding> {
@@ -35,8 +42,14 @@ function* lintArguments(argv: readonly string[], script: number | undefined): Ge
     const text = argv[i] ?? '';
     const data = dataIn(text);
     if (data === undefined || i === script) continue;
-    if (text.startsWith(data) && (lastOption === -1 || i < lastOption)) {
-      const message = `${data} that begins with - is read as an option; send it on stdin, or put "--" before it where the program knows that`;
+    if (script !== undefined && i === script + 1) {
+      const message = `${data} is $0 of the script, and "$1" is what follows; put a name such as "sh" before it`;
+      yield [['argv', i], { code: 'data_as_script_name', message }];
+    } else if (text.startsWith(data) && (lastOption === -1 || i < lastOption)) {
+      const instead = argv[i - 1]?.startsWith('-')
+        ? `write option and data as one, "--option=${data}"`
+        : 'put "--" before it';
+      const message = `${data} that begins with - may be read as an option; send it on stdin, or ${instead} where the program knows that`;
       yield [['argv', i], { code: 'data_as_option', message }];
     } else {
       const message = `${data} as an argument is visible in the process list and fails above 128 KiB; send it on stdin where the program reads that`;
@@ -51,33 +64,49 @@ function dataIn(text: string): string | undefined {
   return usesPlaceholder(text, 'system') ? '{system}' : undefined;
 }
 
+const MAX_ARGUMENT_BYTES = 131_072;
+/** Shell syntax in which a bar is no pipe, or need not be one: patterns, tests, here-documents. */
+const OTHER_BARS = /\bcase\b|\[\[|<</;
+
 function* lintScript(argv: readonly string[], index: number): Generator<Finding> {
   const script = argv[index] ?? '';
   const path = ['argv', index];
-  const data = dataIn(script);
+  // longer ones cannot be started
+  if (script.length > MAX_ARGUMENT_BYTES) return;
+  const data = dataIn(script) ?? (usesPlaceholder(script, 'work_dir') ? '{work_dir}' : undefined);
   if (data !== undefined) {
-    const message = `${data} becomes part of the script: whoever writes it runs commands; pass it as a further argument and write "$1", or read it from stdin`;
+    const message = `${data} becomes part of the script: whoever writes it runs commands; write "$1" and add "sh", "${data}" after the script, or read it from stdin`;
     yield [path, { code: 'data_in_script', message }];
   }
-  const bare = script.replace(/\\.|'[^']*'|"[^"]*"/gs, '""');
-  if (/[^|>]\|(?!\|)/.test(bare) && !argv.slice(0, index + 1).some((text) => text.includes('pipefail'))) {
+  const bare = script.replace(/\\.|'[^']*'|"(?:[^"\\]|\\.)*"|(?<=^|\s)#[^\n]*/gs, '""');
+  if (
+    !OTHER_BARS.test(bare) &&
+    /[^|>]\|(?!\|)/.test(bare) &&
+    !argv.slice(0, index + 1).some((text) => text.includes('pipefail'))
+  ) {
     const message =
       'the exit code of a pipe is that of its last command, so that a failure before it is lost; use bash -o pipefail -c';
     yield [path, { code: 'pipe_without_pipefail', message }];
   }
-  const redirection = /(?:^|[^>])>\s*(\/dev\/stdout|\/dev\/fd\/1|\/proc\/self\/fd\/1)(?![\w/])/.exec(bare);
+  const redirection =
+    /(?:^|[^>&\d])(\d?)>\|?\s*(\/dev\/stdout|\/dev\/fd\/1|\/proc\/self\/fd\/1)(?![\w/])/.exec(bare);
   if (redirection) {
-    const message = `> ${redirection[1]} empties what was printed before, because stdout is a file; write >&1`;
+    const [, descriptor, name] = redirection;
+    const message = `${descriptor}> ${name} empties what was printed before, because stdout is a file; write ${descriptor}>&1`;
     yield [path, { code: 'stdout_by_path', message }];
   }
 }
 
 function* lintStdin(stdin: string): Generator<Finding> {
-  if (!/^\s*(\{\s*"|\[)/.test(stdin)) return;
+  if (!/^\s*(\{\s*"|\[\s*["{[])/.test(stdin)) return;
   const pieces = stdin.replace(/\\./gs, '').split('"');
   const data = dataIn(pieces.filter((_, i) => i % 2 === 1).join('"'));
   if (data === undefined) return;
-  const message = `${data} is put into the JSON text as it is, so that a quote or a line break in it breaks the text; build the object in the step's "in" and make stdin "{prompt}"`;
+  const instead =
+    data === '{prompt}'
+      ? 'build the object in the step\'s "in" and make stdin "{prompt}"'
+      : 'have the program read {system_file}';
+  const message = `${data} is put into the JSON text as it is, so that a quote or a line break in it breaks the text; ${instead}`;
   yield [['stdin'], { code: 'data_in_json_text', message }];
 }
 
@@ -85,14 +114,20 @@ const MANY_DOCUMENTS = /(?:^|[=_-])(?:stream-json|jsonl|ndjson|json-?lines|json-
 const ERROR_FIELD = /\/(?:is_?)?(?:err|errors?|failed|failure)$/i;
 
 function* lintOutput(output: NonNullable<Template['output']>, argv: readonly string[]): Generator<Finding> {
-  const many = output.format === 'json' && argv.find((text) => MANY_DOCUMENTS.test(text));
-  if (many) {
-    const message = `${quote(many)} prints a JSON document per line, and format "json" takes exactly one; ask the program for a single document, or use a stream_mode`;
-    yield [['output', 'format'], { code: 'several_documents', message }];
+  const { format, result_ptr, ok_from } = output;
+  const many = argv.find(
+    (text, i) => MANY_DOCUMENTS.test(text) && !isInputOption(text) && !isInputOption(argv[i - 1] ?? ''),
+  );
+  if (many !== undefined && (format === 'json' || result_ptr != null || ok_from?.startsWith('/'))) {
+    const message = `${quote(many)} is likely to print a JSON document per line, and exactly one is read; ask the program for a single document, or leave output out to keep the text`;
+    yield [['output'], { code: 'several_documents', message }];
   }
-  const { ok_from } = output;
   if (ok_from != null && ERROR_FIELD.test(ok_from)) {
     const message = `${quote(ok_from)} names an error: the step would pass where it is true; name a field that is true on success, or "exit_code"`;
     yield [['output', 'ok_from'], { code: 'ok_from_error_field', message }];
   }
+}
+
+function isInputOption(text: string): boolean {
+  return /^--?in/i.test(text);
 }

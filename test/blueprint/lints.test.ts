@@ -26,10 +26,19 @@ test.each<[why: string, template: JsonObject, lints: string[]]>([
   ['data after --', { argv: ['tool', '--', '{prompt}'] }, ['data_in_argv /argv/2']],
   ['data within an option', { argv: ['tool', '--system={system}'] }, ['data_in_argv /argv/1']],
   ['an argument of a script', sh('echo "$1"', 'x', '{prompt}'), ['data_in_argv /argv/4']],
+  ['options together', { argv: ['bash', '-Eec', 'a {prompt}'] }, ['data_in_script /argv/2']],
+  [
+    'options between',
+    { argv: ['bash', '-c', '-o', 'pipefail', '--', 'a {prompt} | b'] },
+    ['data_in_script /argv/5'],
+  ],
+  ['a folder in a script', sh('cd {work_dir} && make'), ['data_in_script /argv/2']],
+  ['data as the name of a script', sh('echo "$1"', '{prompt}'), ['data_as_script_name /argv/3']],
   ['a pipe', sh('false | cat'), ['pipe_without_pipefail /argv/2']],
   ['a pipe after or', sh('a || b|c'), ['pipe_without_pipefail /argv/2']],
   ['stdout by path', sh('echo 1 > /dev/stdout'), ['stdout_by_path /argv/2']],
   ['stdout by path, close', sh('echo 1 >/dev/fd/1; echo 2'), ['stdout_by_path /argv/2']],
+  ['stderr to stdout by path', sh('a 2>/dev/stdout'), ['stdout_by_path /argv/2']],
   ['data in a JSON string', { argv: ['cat'], stdin: '{"task": "{prompt}"}' }, ['data_in_json_text /stdin']],
   [
     'data in a JSON array',
@@ -44,13 +53,9 @@ test.each<[why: string, template: JsonObject, lints: string[]]>([
   [
     'a stream of documents',
     reads({ format: 'json' }, '--output-format', 'stream-json'),
-    ['several_documents /output/format'],
+    ['several_documents /output'],
   ],
-  [
-    'a format in one word',
-    reads({ format: 'json' }, '--format=ndjson'),
-    ['several_documents /output/format'],
-  ],
+  ['a format in one word', reads({ format: 'json' }, '--format=ndjson'), ['several_documents /output']],
 ])('%s is named', (_, template, lints) => {
   expect(lintsOf(template)).toEqual(lints);
 });
@@ -68,6 +73,11 @@ test.each<[why: string, template: JsonObject]>([
   ['a field that is true on success', reads({ format: 'json', ok_from: '/result/ok' })],
   ['a field that only holds the word', reads({ format: 'json', ok_from: '/no_errors_found' })],
   ['a stream whose output is kept as text', { argv: ['tool', '--output-format', 'stream-json'] }],
+  ['a script file with an option -c', { argv: ['bash', 'run.sh', '-c', 'a | b'] }],
+  ['escaped quotes', sh('echo "{\\"a\\": \\"x | y\\"}"')],
+  ['a bar in a pattern or a comment', sh('case $1 in a|b) ;; esac # a | b')],
+  ['text that begins with a bracket', { argv: ['cat'], stdin: '[Task] Answer "{prompt}"' }],
+  ['an input format', reads({ format: 'json' }, '--input-format', 'stream-json', '--input=ndjson')],
   ['a shell without a script', { argv: ['sh', '-c'] }],
 ])('%s is not', (_, template) => {
   expect(lintsOf(template)).toEqual([]);
