@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { runAttempt } from '../lib/attempt.ts';
+import { newTaskId } from '../lib/request.ts';
 import { launchContext, type PayloadOptions, readChecked, readDirective } from './blueprint-file.ts';
 import { EXIT } from './output.ts';
 import { type PortOptions, withPorts } from './ports.ts';
@@ -15,7 +15,7 @@ export async function spawnCommand(
   await withPorts(options, async (ports) => {
     const result = await runAttempt(
       {
-        task_id: options.taskId ?? `T-${randomBytes(16).toString('hex')}`,
+        task_id: options.taskId ?? newTaskId(),
         attempt: options.attempt,
         agent: options.agent,
         blueprint,

@@ -86,7 +86,7 @@ async function work(
   const warnings = started
     ? ['an earlier holder of this attempt was lost; its child may have run once already']
     : [];
-  const mark = markOf(held.holder);
+  const mark = markOf(held.claim.holder);
   let scratch: Scratch | undefined;
   try {
     scratch = await ports.scratch.make(mark);

@@ -17,6 +17,7 @@ import {
   isCancelled,
   newestRound,
   type Round,
+  type RoundEnd,
   type RunRecord,
   readDecisions,
   readRun,
@@ -113,7 +114,7 @@ async function endOf(
   { store, record, round, settled }: Run,
   planned: Plan,
   now: number,
-): Promise<Omit<Ended, 'run_id' | 'completed_at'> | null> {
+): Promise<RoundEnd | null> {
   const steps: StepEntry[] = [...settled.values()].map(({ entry }) => entry);
   const retry_attempts = retryAttempts(round, steps, []);
   // before all else: a child that was ended by the marker blocks its step, and what was cancelled stays so

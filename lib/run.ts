@@ -17,6 +17,7 @@ import {
   endRound,
   isCancelled,
   type Round,
+  type RoundEnd,
   readDecisions,
   recordDecision,
   retryAttempts,
@@ -72,7 +73,7 @@ interface Drive {
 
 type StopReason = 'interrupted' | 'cancelled' | 'expired' | 'failed';
 
-async function drive(run: Drive): Promise<Omit<Ended, 'run_id' | 'completed_at'> | 'decided_elsewhere'> {
+async function drive(run: Drive): Promise<RoundEnd | 'decided_elsewhere'> {
   const { blueprint, ports, round } = run;
   const flow: FlowRun = startFlow({
     flow: blueprint.compiled.flow,
@@ -228,7 +229,7 @@ function endOf(
   flow: FlowRun,
   steps: readonly StepEntry[],
   stopped: StopReason | undefined,
-): Omit<Ended, 'run_id' | 'completed_at'> {
+): RoundEnd {
   const { status } = flow;
   if (status.status === 'done') return { status: 'done', ctx: status.ctx, steps, retry_attempts: {} };
   if (status.status === 'failed') {

@@ -23,8 +23,9 @@ export async function storeValue(
   const key = attemptKey(id.task_id, id.attempt, 'value.json');
   if ('content' in outcome) return upload(store, key, outcome.content);
   const { value } = outcome;
-  if (Buffer.byteLength(canonicalJson(value)) <= INLINE_VALUE_BYTES) return { value };
-  return referTo(store, key, value);
+  const text = canonicalJson(value);
+  if (Buffer.byteLength(text) <= INLINE_VALUE_BYTES) return { value };
+  return upload(store, key, () => once(text));
 }
 
 /** Writes the value as an object of its own and tells where it is. */

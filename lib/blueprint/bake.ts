@@ -136,9 +136,7 @@ function contextTiers(blueprint: Blueprint, { meta }: AgentDef, { named }: Subje
 
 function merged(below: JsonValue | undefined, above: JsonValue | undefined): JsonValue | undefined {
   if (!isObject(below) || !isObject(above)) return isObject(above) ? above : below;
-  const all: JsonObject = { ...below };
-  for (const key of Object.keys(above)) setMember(all, key, above[key]!);
-  return all;
+  return { ...below, ...above };
 }
 
 function sorted(env: Readonly<Record<string, string>>): Readonly<Record<string, string>> {

@@ -40,7 +40,6 @@ export interface ClaimRequest extends AttemptId {
 }
 
 export interface HeldClaim extends AttemptId {
-  readonly holder: string;
   readonly claim: Claim;
   /** the claim that was taken over, whose child may have run once already */
   readonly takenOver: {
@@ -70,7 +69,7 @@ export async function claimAttempt(store: ObjectStore, request: ClaimRequest): P
   };
   const held = (takenOver: HeldClaim['takenOver']): ClaimAnswer => ({
     kind: 'held',
-    held: { task_id: request.task_id, attempt: request.attempt, holder: claim.holder, claim, takenOver },
+    held: { task_id: request.task_id, attempt: request.attempt, claim, takenOver },
   });
   const body = canonicalJson(claim);
   let displaced: HeldClaim['takenOver'] = null;
@@ -104,7 +103,7 @@ export async function claimAttempt(store: ObjectStore, request: ClaimRequest): P
 export async function releaseClaim(store: ObjectStore, held: HeldClaim, started: boolean): Promise<void> {
   const key = attemptKey(held.task_id, held.attempt, 'claim.json');
   const found = await store.read(key);
-  if (!found || parseClaim(key, found).holder !== held.holder) return;
+  if (!found || parseClaim(key, found).holder !== held.claim.holder) return;
   await store.replace(key, canonicalJson({ ...held.claim, released: true, started }), found.version);
 }
 

@@ -62,6 +62,9 @@ export interface Round {
   readonly ended: Ended | null;
 }
 
+/** How a round ended, before it is stored. */
+export type RoundEnd = Omit<Ended, 'run_id' | 'completed_at'>;
+
 /** Who a run is: written once, before anything of it runs. */
 export interface RunRecord {
   /** digest of blueprint, ctx and context: what makes two starts of one run id the same run */
@@ -174,11 +177,7 @@ export function retryAttempts(
 }
 
 /** Stores how the round ended, once; what is stored is the answer. */
-export async function endRound(
-  store: ObjectStore,
-  round: Round,
-  end: Omit<Ended, 'run_id' | 'completed_at'>,
-): Promise<Ended> {
+export async function endRound(store: ObjectStore, round: Round, end: RoundEnd): Promise<Ended> {
   const ended: Ended = { run_id: round.run_id, ...end, completed_at: timestamp() };
   const key = runKey(round.run_id, `${round.number}/result.json`);
   await store.create(key, storable(ended));

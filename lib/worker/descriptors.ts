@@ -1,5 +1,6 @@
 /** Keeps descriptors that our own parent, or native code in our process, left open from reaching a child. */
-import { openSync, readdirSync, readFileSync } from 'node:fs';
+import { openSync, readFileSync } from 'node:fs';
+import { readNames } from './processes.ts';
 
 const CLOSE_ON_EXEC = 0o2000000;
 let covers: readonly ('ignore' | number)[] | undefined;
@@ -29,17 +30,9 @@ function cover(leaking: readonly number[]): readonly ('ignore' | number)[] {
 }
 
 function inherited(): number[] {
-  return names('/proc/self/fdinfo')
+  return readNames('/proc/self/fdinfo')
     .map(Number)
     .filter((fd) => fd > 2 && (flagsOf(fd) & CLOSE_ON_EXEC) === 0);
-}
-
-function names(path: string): string[] {
-  try {
-    return readdirSync(path);
-  } catch {
-    return [];
-  }
 }
 
 function flagsOf(fd: number): number {

@@ -149,7 +149,8 @@ function listProcesses(): ProcessInfo[] {
   return found;
 }
 
-function readNames(path: string): string[] {
+/** The names in a folder; none where it cannot be read. */
+export function readNames(path: string): string[] {
   try {
     return readdirSync(path);
   } catch {
