@@ -5,6 +5,10 @@ export interface Wanted {
   readonly parent: Wanted | null;
   readonly names: Map<string, Wanted>;
   readonly items: Map<number, Wanted>;
+  /** what is wanted of every item that is not named */
+  each: Wanted | null;
+  /** called when a value that was read there has ended */
+  onEnd: (() => void) | null;
   /** the names in UTF-8 */
   readonly members: { readonly name: Uint8Array; readonly wanted: Wanted }[];
   /** whether a name holds U+FFFD, for which other bytes can stand */
@@ -56,6 +60,8 @@ function newWanted(parent: Wanted | null): Wanted {
     parent,
     names: new Map(),
     items: new Map(),
+    each: null,
+    onEnd: null,
     members: [],
     odd: false,
     longestKey: 0,
@@ -88,4 +94,9 @@ export function isHit(wanted: Wanted): boolean {
   let at = wanted;
   while (at.parent !== null && at.start > at.parent.start) at = at.parent;
   return at.parent === null;
+}
+
+/** What is wanted of an item of a list. */
+export function itemAt(list: Wanted, index: number): Wanted | null {
+  return list.items.get(index) ?? list.each;
 }

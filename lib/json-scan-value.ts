@@ -1,6 +1,6 @@
 /** The grammar of JSON text: one value with all that lies in it, from bytes that come in chunks. */
 import { createNumberReader, type NumberReader, skipNumber } from './json-scan-number.ts';
-import { memberAt, type Wanted } from './json-scan-pointer.ts';
+import { itemAt, memberAt, type Wanted } from './json-scan-pointer.ts';
 import { BAD, CUT, escapeWidth, nameOf, skipString, stringFault, wordWidth } from './json-scan-token.ts';
 
 /** Where the reading of a value stands. */
@@ -121,7 +121,7 @@ export function readValue(reading: Reading, bytes: Uint8Array, from: number): nu
     } else if (now === AFTER && byte === COMMA) {
       now = isList ? VALUE : KEY;
       i++;
-      if (wants && isList) slot = inside[depth]!.items.get(++inside[depth]!.index) ?? null;
+      if (wants && isList) slot = itemAt(inside[depth]!, ++inside[depth]!.index);
       continue;
     } else if (now !== VALUE && now !== KEY && byte === (isList ? LIST_END : OBJECT_END)) {
       slot = inside[depth] ?? null;
@@ -162,7 +162,7 @@ export function readValue(reading: Reading, bytes: Uint8Array, from: number): nu
       if (slot !== null) {
         slot.start = offset + i;
         slot.index = 0;
-        slot = (isList && slot.items.get(0)) || null;
+        slot = isList ? itemAt(slot, 0) : null;
       }
       now = isList ? ITEM_OR_END : KEY_OR_END;
       i++;
@@ -176,6 +176,7 @@ export function readValue(reading: Reading, bytes: Uint8Array, from: number): nu
     }
     if (slot !== null) {
       slot.end = offset + i;
+      slot.onEnd?.();
       now = depth > 0 ? AFTER : DONE;
     } else if (!wants && i < n && bytes[i] === COMMA) {
       now = isList ? VALUE : KEY;
@@ -217,7 +218,7 @@ export function unexpected(reading: Reading, at: number, byte: number, state: nu
 
 /** Whether something is wanted of what lies in it. */
 function leadsOn(wanted: Wanted | null | undefined): boolean {
-  return (wanted?.members.length ?? 0) > 0;
+  return wanted != null && (wanted.members.length > 0 || wanted.each !== null);
 }
 
 function beginsNumber(byte: number): boolean {

@@ -17,10 +17,29 @@ export type Scan =
   /** `at` is the offset of what cannot stand there, or the length where the document ends early */
   | { readonly ok: false; readonly at: number; readonly message: string };
 
+/** The elements of a top-level list, told one by one as each ends. */
+export interface Items {
+  /** what is looked for in each */
+  readonly pointers: readonly string[];
+  readonly onItem: (item: Match) => void;
+}
+
+/** A value, and where in it the pointers hit. */
+export interface Match {
+  readonly range: ByteRange;
+  readonly found: ReadonlyMap<string, ByteRange>;
+}
+
 export interface JsonScanner {
   /** Takes the next bytes, cut anywhere; the chunk is not kept. False: no document, whatever follows. */
   push(chunk: Uint8Array): boolean;
   end(): Scan;
+}
+
+export interface ScanOptions {
+  /** nested containers that there may be; as many as foreign JSON may have when absent */
+  readonly maxDepth?: number;
+  readonly items?: Items;
 }
 
 /** As many nested containers as foreign JSON may have. */
@@ -32,8 +51,10 @@ const MAX_DEPTH = 127;
  * double and escapes of lone surrogates are refused. Pointers are RFC 6901 and reach own members and existing
  * indices. Throws RangeError for a pointer that is neither empty nor begins with `/`.
  */
-export function createJsonScanner(pointers: readonly string[], maxDepth: number = MAX_DEPTH): JsonScanner {
+export function createJsonScanner(pointers: readonly string[], options: ScanOptions = {}): JsonScanner {
+  const { maxDepth = MAX_DEPTH, items } = options;
   const { root, targets } = wantedBy(pointers);
+  if (items) root.each = itemsFor(items);
   const reading = newReading(root, maxDepth);
   const stream: Stream = { reading, isMarked: false, isBegun: false, carry: new Uint8Array(0) };
   return {
@@ -44,6 +65,12 @@ export function createJsonScanner(pointers: readonly string[], maxDepth: number 
       return { ok: true, document: rangeOf(root), found: rangesOf(targets) };
     },
   };
+}
+
+function itemsFor({ pointers, onItem }: Items): Wanted {
+  const { root: each, targets } = wantedBy(pointers);
+  each.onEnd = () => onItem({ range: rangeOf(each), found: rangesOf(targets) });
+  return each;
 }
 
 /** The stream of bytes with the document in it. */

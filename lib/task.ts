@@ -70,10 +70,13 @@ export interface ExitStatus {
   readonly signal: string | null;
 }
 
+/** Tokens; those of a cache where the program tells them, whether they are part of the input or beside it. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly total_tokens: number;
+  readonly cache_read_tokens?: number;
+  readonly cache_write_tokens?: number;
 }
 
 /** Observations about the run; they never change value or ok. */
@@ -82,6 +85,8 @@ export interface Stats {
   readonly model?: string;
   readonly usage?: Usage;
   readonly num_turns?: number;
+  /** US dollars, as the program tells */
+  readonly cost_usd?: number;
   readonly adapter_data: JsonObject;
 }
 
@@ -94,6 +99,16 @@ export interface Outcome {
   readonly message: string | null;
   readonly stats: Stats;
   readonly warnings: readonly string[];
+  /** what the program says went wrong, where its template tells where that stands */
+  readonly reported_error?: ReportedError;
+  /** whether the template asks for a new attempt */
+  readonly retry?: boolean;
+}
+
+/** An error in the program's own words. */
+export interface ReportedError {
+  readonly message: string | null;
+  readonly class: string | null;
 }
 
 /** A stream of the child as the result tells it; `key` names the whole of it where it is more than the tail. */

@@ -1,6 +1,7 @@
 /** Every case of the document language, one test each; the case files say what is right. */
 import { describe, expect, test } from 'vitest';
 import { compile } from '../lib/blueprint/compile.ts';
+import { SubprocessOutput } from '../lib/blueprint/output-schema.ts';
 import { formatPath, parsePath } from '../lib/blueprint/path.ts';
 import { missingMessage, renderText, unknownPlaceholders } from '../lib/blueprint/placeholders.ts';
 import { resolveRunner } from '../lib/blueprint/runner.ts';
@@ -76,7 +77,7 @@ const AREAS: Record<string, (input: JsonObject) => Actual | Promise<Actual>> = {
   },
   normalize: (input) => {
     const stderr = String(input.stderr ?? '');
-    const output = input.output as schemas.SubprocessOutput | null;
+    const output = input.output as SubprocessOutput | null;
     const { exit, model } = input;
     const outcome = normalize({
       stdout: bytesOf(input, 'stdout'),
@@ -186,7 +187,7 @@ function exitOf(code: JsonValue | undefined, signal: JsonValue | undefined): Exi
 }
 
 function schemaNamed(name: string): Schema {
-  const found: Record<string, unknown> = schemas;
+  const found: Record<string, unknown> = { ...schemas, SubprocessOutput };
   expect(found[name], `a schema named ${name}`).toBeDefined();
   return found[name] as Schema;
 }

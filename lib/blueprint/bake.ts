@@ -1,14 +1,15 @@
 /** Resolves each agent of a valid Blueprint to what its attempts start from. */
 import { compareUtf8, isObject, type JsonObject, type JsonValue, setMember } from '../json.ts';
 import type { Binding, Subject } from './bindings.ts';
+import type { SubprocessOutput } from './output-schema.ts';
 import type {
   AgentDef,
   Blueprint,
   ContextPolicy,
   Limits,
+  Retry,
   StreamMode,
   SubprocessDef,
-  SubprocessOutput,
   SubprocessOverrides,
 } from './schema.ts';
 import { type SpecWorker, specWorker } from './spec.ts';
@@ -37,6 +38,7 @@ export interface EmbedTemplate {
   readonly limits: Limits | null;
   /** environment name -> name of a secret that the operator maps */
   readonly secrets: Readonly<Record<string, string>> | null;
+  readonly retry: Retry | null;
 }
 
 export type Worker = EmbedTemplate | SpecWorker;
@@ -75,7 +77,7 @@ export function bakeAgents(blueprint: Blueprint, subject: Subject): Record<strin
 }
 
 function bakeTemplate(template: SubprocessDef, pointer: string): EmbedTemplate {
-  const { name, argv, stdin, env, cwd, output, stream_mode, limits, secrets } = template;
+  const { name, argv, stdin, env, cwd, output, stream_mode, limits, secrets, retry } = template;
   return {
     path: 'template',
     template: name,
@@ -94,11 +96,17 @@ function bakeTemplate(template: SubprocessDef, pointer: string): EmbedTemplate {
     stream_mode: stream_mode ?? null,
     limits: limits ? withoutNulls(limits) : null,
     secrets: secrets ?? null,
+    retry: retry ?? null,
   };
 }
 
 function bakeOutput(output: SubprocessOutput): SubprocessOutput {
-  return withoutNulls(output.stats ? { ...output, stats: withoutNulls(output.stats) } : output);
+  const { stats, error } = output;
+  return withoutNulls({
+    ...output,
+    ...(stats && { stats: withoutNulls(stats) }),
+    ...(error && { error: withoutNulls(error) }),
+  });
 }
 
 function embed(

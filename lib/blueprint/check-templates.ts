@@ -2,17 +2,12 @@
 import type { Issue } from '../errors.ts';
 import { toPointer } from '../json.ts';
 import type { Subject } from './bindings.ts';
+import { checkOutput, checkRetry } from './check-output.ts';
 import { argumentProblems, isSoundArgument, type Problem, templateProblems } from './check-text.ts';
+import type { Finding, Template } from './finding.ts';
 import { error } from './issues.ts';
-import { quote, shorten } from './nearest.ts';
+import { quote } from './nearest.ts';
 import { isValidTemplate } from './placeholders.ts';
-import type { Draft } from './read-blueprint.ts';
-import type { SubprocessDef, SubprocessOutput } from './schema.ts';
-
-export type Template = Draft<SubprocessDef>;
-
-/** A problem and the path below the template at which it lies. */
-export type Finding = readonly [path: readonly PropertyKey[], problem: Problem];
 
 export function checkTemplates(subject: Subject): Generator<Issue> {
   return templateIssues(subject, error, findings);
@@ -50,6 +45,7 @@ function* findings(template: Template): Generator<Finding> {
   if (cwd != null && !isSoundArgument(cwd)) yield* at(['cwd'], argumentProblems(cwd));
   if (secrets) yield* checkSecrets(secrets, template);
   if (output) yield* checkOutput(output, template);
+  if (template.retry) yield* checkRetry(template.retry, output ?? {});
 }
 
 function* at(path: readonly PropertyKey[], problems: Iterable<Problem>): Generator<Finding> {
@@ -108,33 +104,4 @@ function nameProblem(name: string): Problem | undefined {
   }
   if (!name.startsWith('MSE_')) return undefined;
   return { code: 'reserved_env', message: 'the engine sets the names beginning with MSE_; choose another' };
-}
-
-function* checkOutput(output: Draft<SubprocessOutput>, { stream_mode }: Template): Generator<Finding> {
-  if (stream_mode != null) {
-    const message = `${quote(stream_mode)} excludes output; a stream mode takes its result from the final event`;
-    yield [['stream_mode'], { code: 'output_with_stream_mode', message }];
-  }
-  const { result_ptr, ok_from, stats } = output;
-  if (result_ptr != null) yield* checkPointer(['output', 'result_ptr'], result_ptr);
-  if (ok_from?.startsWith('/')) yield* checkPointer(['output', 'ok_from'], ok_from);
-  else if (ok_from != null && ok_from !== 'exit_code') {
-    const message = `${quote(ok_from)} is neither "exit_code" nor a JSON Pointer, which begins with /`;
-    yield [['output', 'ok_from'], { code: 'bad_ok_from', message }];
-  }
-  for (const field of ['usage_ptr', 'model_ptr', 'num_turns_ptr'] as const) {
-    const pointer = stats?.[field];
-    if (pointer != null) yield* checkPointer(['output', 'stats', field], pointer);
-  }
-}
-
-function* checkPointer(path: readonly string[], pointer: string): Generator<Finding> {
-  const rooted = pointer.startsWith('/');
-  if (rooted && !/~(?![01])/.test(pointer)) return;
-  const example =
-    pointer === '' ? 'leave the field out for the whole document' : `write /${shorten(pointer)}`;
-  const why = rooted
-    ? 'a ~ must be followed by 0 (~0 is ~) or 1 (~1 is /)'
-    : `it must begin with /; ${example}`;
-  yield [path, { code: 'bad_pointer', message: `${quote(pointer)} is not a JSON Pointer: ${why}` }];
 }

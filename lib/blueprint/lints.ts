@@ -1,7 +1,8 @@
 /** Templates that are valid and yet likely to lose or confuse data: warnings, with what to write instead. */
 import type { Issue } from '../errors.ts';
 import type { Subject } from './bindings.ts';
-import { type Finding, type Template, templateIssues } from './check-templates.ts';
+import { templateIssues } from './check-templates.ts';
+import type { Finding, Template } from './finding.ts';
 import { warning } from './issues.ts';
 import { quote } from './nearest.ts';
 import { usesPlaceholder } from './placeholders.ts';
@@ -114,16 +115,19 @@ const MANY_DOCUMENTS = /(?:^|[=_-])(?:stream-json|jsonl|ndjson|json-?lines|json-
 const ERROR_FIELD = /\/(?:is_?)?(?:err|errors?|failed|failure)$/i;
 
 function* lintOutput(output: NonNullable<Template['output']>, argv: readonly string[]): Generator<Finding> {
-  const { format, result_ptr, ok_from } = output;
+  const { format, select, result_ptr, ok_from } = output;
   const many = argv.find(
     (text, i) => MANY_DOCUMENTS.test(text) && !isInputOption(text) && !isInputOption(argv[i - 1] ?? ''),
   );
-  if (many !== undefined && (format === 'json' || result_ptr != null || ok_from?.startsWith('/'))) {
-    const message = `${quote(many)} is likely to print a JSON document per line, and exactly one is read; ask the program for a single document, or leave output out to keep the text`;
+  const readsOne = format !== 'jsonl' && select == null;
+  const looksInside = format === 'json' || result_ptr != null || (ok_from != null && ok_from !== 'exit_code');
+  if (many !== undefined && readsOne && looksInside) {
+    const message = `${quote(many)} is likely to print a JSON document per line, and exactly one is read; write "format": "jsonl" and name the line with "select", or ask the program for a single document`;
     yield [['output'], { code: 'several_documents', message }];
   }
-  if (ok_from != null && ERROR_FIELD.test(ok_from)) {
-    const message = `${quote(ok_from)} names an error: the step would pass where it is true; name a field that is true on success, or "exit_code"`;
+  const wanted = typeof ok_from === 'string' ? ok_from : ok_from?.equals === true ? ok_from.ptr : undefined;
+  if (wanted !== undefined && ERROR_FIELD.test(wanted)) {
+    const message = `${quote(wanted)} names an error: the step would pass where it is true; write {"ptr": ${quote(wanted)}, "equals": false}, name a field that is true on success, or "exit_code"`;
     yield [['output', 'ok_from'], { code: 'ok_from_error_field', message }];
   }
 }

@@ -5,7 +5,7 @@ import type { Issue } from '../errors.ts';
 import { isObject, isRaw, type JsonValue, toPointer } from '../json.ts';
 import { error } from './issues.ts';
 import { nearest, quote, shorten } from './nearest.ts';
-import { fieldsAt, type Schema, tagsAt, valueAt } from './schema-walk.ts';
+import { fieldsAt, optionAt, type Schema, tagsAt, valueAt } from './schema-walk.ts';
 import { AUTHORING_REFS } from './walk.ts';
 
 /** An issue, and the path of the value that does not fit; without an issue where `walkDocument` reports it. */
@@ -61,6 +61,12 @@ function isReference(value: JsonValue | undefined): boolean {
 
 function* translate(schema: Schema, issue: ZodIssue, document: JsonValue): Generator<SchemaIssue> {
   const { path } = issue;
+  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    const found = issue.errors[optionAt(schema, path, document)] ?? [];
+    for (const inner of found)
+      yield* translate(schema, { ...inner, path: [...path, ...inner.path] }, document);
+    return;
+  }
   if (issue.code === 'unrecognized_keys') {
     const known = fieldsAt(schema, path, document);
     for (const key of issue.keys) {

@@ -22,10 +22,16 @@ export function fieldsAt(schema: Schema, path: readonly PropertyKey[], document:
 
 /** Tags of the union whose discriminator a path ends with. */
 export function tagsAt(schema: Schema, path: readonly PropertyKey[], document: JsonValue): unknown[] {
-  const owner = path.slice(0, -1);
-  const found = definition(unwrapped(follow(schema, owner, document)));
+  const found = definition(unwrapped(follow(schema, path.slice(0, -1), document)));
   if (found?.type !== 'union') return [];
   return found.options.flatMap((option) => [...(field(option, path.at(-1))?._zod.values ?? [])]);
+}
+
+/** The option that the value at a path means, as an index, where a union without a tag is declared. */
+export function optionAt(schema: Schema, path: readonly PropertyKey[], document: JsonValue): number {
+  const owner = follow(schema, path.slice(0, -1), document);
+  const found = definition(unwrapped(field(owner, path.at(-1))));
+  return found?.type === 'union' ? optionFor(found.options, valueAt(document, path)) : 0;
 }
 
 /** Goes from schema to schema; at a union the option that the value's tag chooses. */
@@ -42,10 +48,23 @@ function follow(schema: Schema, path: readonly PropertyKey[], document: JsonValu
 function chosen(schema: Schema | undefined, value: JsonValue | undefined): Schema | undefined {
   const plain = unwrapped(schema);
   const found = definition(plain);
-  if (found?.type !== 'union' || !('discriminator' in found)) return plain;
+  if (found?.type !== 'union') return plain;
+  if (!('discriminator' in found)) return unwrapped(found.options[optionFor(found.options, value)]);
   const tag = String(found.discriminator);
   const given = isObject(value) ? member(value, tag) : undefined;
   return found.options.find((option) => field(option, tag)?._zod.values?.has(given as string)) ?? plain;
+}
+
+/** Of options without a tag the one that a value means: by its type, an object also by its keys. */
+function optionFor(options: readonly Schema[], value: JsonValue | undefined): number {
+  const isFor = (option: Schema): boolean => {
+    const found = definition(option);
+    const isForObjects = found?.type === 'object' || found?.type === 'record';
+    if (!isObject(value)) return !isForObjects;
+    return found?.type === 'record' || Object.keys(value).some((key) => field(option, key) !== undefined);
+  };
+  const last = options.length - 1;
+  return Math.max(0, isObject(value) && !options.some(isFor) ? last : options.findIndex(isFor));
 }
 
 function unwrapped(schema: Schema | undefined): Schema | undefined {
@@ -59,6 +78,7 @@ function unwrapped(schema: Schema | undefined): Schema | undefined {
 
 function field(schema: Schema | undefined, name: PropertyKey | undefined): Schema | undefined {
   const found = definition(schema);
+  if (found?.type === 'record') return found.valueType;
   if (found?.type !== 'object' || !Object.hasOwn(found.shape, String(name))) return undefined;
   return found.shape[String(name)];
 }

@@ -1,30 +1,13 @@
 /** The closed schema of a Blueprint; `null` is accepted only where the reference's type is optional. */
 import * as z from 'zod';
-import { isObject } from '../json.ts';
 import { AnyObject, Json, Seconds, Whole } from '../task.ts';
 import { FlowNode } from './flow-schema.ts';
-import { MAX_ISSUES } from './issues.ts';
+import { StringMap } from './map-schema.ts';
+import { Condition, SubprocessOutput } from './output-schema.ts';
 
 /** Versions of the document language that are understood: before 1.0 a minor version may break. */
 export const SUPPORTED_VERSIONS = '0.1.x';
 const SEMVER = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$/;
-
-/** A map from any key to a string; unlike `z.record` it keeps `__proto__` and refuses raw numbers. */
-const StringMap = z
-  .custom<Record<string, string>>()
-  .check((ctx) => {
-    const map: unknown = ctx.value;
-    if (!isObject(map)) {
-      ctx.issues.push({ code: 'invalid_type', expected: 'record', input: map });
-      return;
-    }
-    for (const key of Object.keys(map)) {
-      if (typeof map[key] === 'string') continue;
-      if (ctx.issues.length > MAX_ISSUES) return;
-      ctx.issues.push({ code: 'invalid_type', expected: 'string', input: map[key], path: [key] });
-    }
-  })
-  .meta({ type: 'object', additionalProperties: { type: 'string' } });
 
 const Texts = z.array(z.string());
 const Bytes = Whole.pipe(z.int().positive());
@@ -98,20 +81,6 @@ export const AgentDef = z.strictObject({
 });
 export type AgentDef = z.infer<typeof AgentDef>;
 
-export const SubprocessOutput = z.strictObject({
-  format: z.enum(['json']).nullish(),
-  result_ptr: z.string().nullish(),
-  ok_from: z.string().nullish(),
-  stats: z
-    .strictObject({
-      usage_ptr: z.string().nullish(),
-      model_ptr: z.string().nullish(),
-      num_turns_ptr: z.string().nullish(),
-    })
-    .nullish(),
-});
-export type SubprocessOutput = z.infer<typeof SubprocessOutput>;
-
 /** Seconds may be fractional; bytes are whole; absent = the default of the entry. */
 export const Limits = z.strictObject({
   timeout_secs: Seconds.nullish(),
@@ -121,6 +90,14 @@ export const Limits = z.strictObject({
   stderr_bytes: Bytes.nullish(),
 });
 export type Limits = z.infer<typeof Limits>;
+
+/** When a result that is not ok makes a new attempt. */
+export const Retry = z.strictObject({
+  when: Condition,
+  max_attempts: Whole.pipe(z.int().min(2).max(100)),
+  backoff_secs: Seconds.nullish(),
+});
+export type Retry = z.infer<typeof Retry>;
 
 export const SubprocessDef = z.strictObject({
   name: z.string(),
@@ -132,6 +109,7 @@ export const SubprocessDef = z.strictObject({
   stream_mode: StreamMode.nullish(),
   limits: Limits.nullish(),
   secrets: StringMap.optional(),
+  retry: Retry.nullish(),
 });
 export type SubprocessDef = z.infer<typeof SubprocessDef>;
 

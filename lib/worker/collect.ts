@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { appendFile, open } from 'node:fs/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { Worker } from '../blueprint/compile.ts';
+import type { Condition } from '../blueprint/output-schema.ts';
 import { TAIL_BYTES } from '../limits.ts';
 import type { Reason } from '../task.ts';
 import { type Artifacts, createArtifactKeeper } from './artifacts.ts';
@@ -88,6 +89,7 @@ function collectPlain({ worker, scratch, mask, onOutput }: Options): Collector {
         output: worker.path === 'template' ? worker.output : null,
         model: modelOf(worker),
         cause: reasonOf(exit),
+        retry_when: retryOf(worker),
       });
       return { outcome, ...(await streamsOf(exit, mask)), events: null, artifacts: new Map() };
     },
@@ -151,6 +153,7 @@ function collectStream(worker: Worker, mode: StreamMode, { scratch, mask, onEven
         exit: exit.status,
         cause: reasonOf(exit),
         model: modelOf(worker),
+        retry_when: retryOf(worker),
         stderr: stderr.tail,
         ...report,
         warnings: [...report.warnings, ...keeper.warnings],
@@ -164,6 +167,10 @@ function collectStream(worker: Worker, mode: StreamMode, { scratch, mask, onEven
 
 function modelOf(worker: Worker): string | null {
   return worker.path === 'template' ? worker.model : null;
+}
+
+function retryOf(worker: Worker): Condition | null {
+  return worker.path === 'template' ? (worker.retry?.when ?? null) : null;
 }
 
 function reasonOf({ cause }: Exit): Reason | null {

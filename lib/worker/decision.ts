@@ -1,9 +1,12 @@
 /** The one table from what a child printed and how it ended to verdict, reason, stats and which value it comes to. */
-import type { SubprocessOutput } from '../blueprint/schema.ts';
-import type { JsonValue } from '../json.ts';
-import type { ExitStatus, Outcome, Reason } from '../task.ts';
-import { deathOf, describe, type Ending, exitFailure, type Failure, verdict } from './failure.ts';
+import { type Condition, partsOf, type SubprocessOutput } from '../blueprint/output-schema.ts';
+import { isRaw, type JsonValue } from '../json.ts';
+import type { ExitStatus, Outcome, Reason, ReportedError } from '../task.ts';
+import { asksForRetry, needsDocument, type Unmet, unmet } from './condition.ts';
+import { type DocumentView, inWords, type Part } from './document-view.ts';
+import { deathOf, type Ending, exitFailure, type Failure, verdict } from './failure.ts';
 import { baseStats, readStats } from './stats.ts';
+import { short } from './text.ts';
 
 /** How a child ended, and what its template declares about its output. */
 export interface Ended {
@@ -16,16 +19,21 @@ export interface Ended {
   readonly cause: Reason | null;
   /** more about `cause` for the message, such as `after 30 s` */
   readonly detail?: string;
+  /** when a result that is not ok asks for a new attempt */
+  readonly retry_when?: Condition | null;
+  /** what `output.select` made of stdout, where it is declared */
+  readonly selected?: Selected;
 }
 
-/** A part of the JSON on stdout: its value, or, too large to be looked at, what it is in words. */
-export type Part = { readonly value: JsonValue } | { readonly large: string };
-
-/** One JSON document, whose parts are found by pointer. */
-export interface DocumentView {
-  readonly whole: Part;
-  /** undefined for a miss */
-  readonly find: (pointer: string) => Part | undefined;
+/** The document that `output.select` made of what the program printed. */
+export interface Selected {
+  /** why there is none; then stdout counts as text */
+  readonly unreadable: string | null;
+  /** why the selection without a name took nothing; the document is then `null` */
+  readonly nothing: string | null;
+  /** about named selections that took nothing */
+  readonly notes: readonly string[];
+  readonly warnings: readonly string[];
 }
 
 export interface TextView {
@@ -62,9 +70,9 @@ export function decide(child: Ended, { stdout, stderr }: Printout): Decision {
 }
 
 function aboutDocument(child: Ended, { whole, find }: DocumentView, stderr: string): Decision {
-  const { output, exit } = child;
+  const { output, exit, selected } = child;
   const resultPointer = output?.result_ptr ?? null;
-  const okPointer = okPointerOf(output);
+  const rule = okRule(output);
   const base = baseStats(exit, child.model);
   const valueAt = (pointer: string): JsonValue | undefined => {
     const part = find(pointer);
@@ -73,56 +81,107 @@ function aboutDocument(child: Ended, { whole, find }: DocumentView, stderr: stri
   const stats = output?.stats ? readStats(base, output.stats, valueAt) : base;
 
   const result = resultPointer === null ? whole : find(resultPointer);
-  const missing = `result_ptr '${resultPointer}' not found in stdout JSON`;
+  const missing = missingResult(child, resultPointer, result);
   const said = result && 'value' in result && typeof result.value === 'string' ? result.value : '';
   const ending: Ending = { ...child, stderr, said: said === '' ? null : said };
   const death = deathOf(ending);
+  const broken = okFailure(rule, child, ending, { find, whole });
   const failure =
     death ??
-    (okPointer === null ? exitFailure(ending) : null) ??
-    (result === undefined ? lacking('result_missing', missing, whole) : null) ??
-    (okPointer === null ? null : okFailure(okPointer, find(okPointer), whole));
+    (broken?.reason === 'exit_nonzero' ? broken : null) ??
+    (missing === null ? null : lacking(child, 'result_missing', missing, whole)) ??
+    broken;
 
-  const ignored = okPointer !== null && death === null && exit.code !== 0;
-  const warnings = ignored ? [`exit code ${exit.code} ignored: ok_from ${okPointer} decides`] : [];
+  const ignored = rule !== 'exit_code' && !countsExitCode(rule) && death === null && exit.code !== 0;
+  const decides = typeof rule === 'string' ? rule : 'its condition';
+  const warnings = ignored ? [`exit code ${exit.code} ignored: ok_from ${decides} decides`] : [];
   const choice: Choice =
-    result === undefined ? { kind: 'missing', error: missing } : { kind: 'part', pointer: resultPointer };
-  return { ...verdict(failure), stats, warnings, choice };
+    missing !== null ? { kind: 'missing', error: missing } : { kind: 'part', pointer: resultPointer };
+  return {
+    ...told(child, failure, { find, valueAt }),
+    stats,
+    warnings: [...warnings, ...(selected?.warnings ?? [])],
+    choice,
+  };
 }
 
 function aboutText(child: Ended, { said, explain }: TextView, stderr: string): Decision {
-  const { output } = child;
-  const okPointer = okPointerOf(output);
-  const strict = output?.format != null;
+  const { output, selected } = child;
+  const rule = okRule(output);
+  const strict = output?.format != null || selected !== undefined;
+  const needsJson = typeof rule === 'string' ? rule !== 'exit_code' : needsDocument(rule);
   const needed =
-    output?.result_ptr != null ? `result_ptr '${output.result_ptr}'` : okPointer && `ok_from '${okPointer}'`;
-  const explanation = strict || needed !== null ? explain() : null;
+    output?.result_ptr != null
+      ? `result_ptr '${output.result_ptr}'`
+      : needsJson && (typeof rule === 'string' ? `ok_from '${rule}'` : 'ok_from');
+  const explanation = strict || needed ? (selected?.unreadable ?? explain()) : null;
   const unread: Failure | null =
     explanation === null
       ? null
       : {
           reason: 'stdout_not_json',
-          message: needed === null ? explanation : `${needed} cannot be evaluated: ${explanation}`,
+          message: needed ? `${needed} cannot be evaluated: ${explanation}` : explanation,
         };
   const ending: Ending = { ...child, stderr, said };
-  const failure = deathOf(ending) ?? (okPointer === null ? exitFailure(ending) : null) ?? unread;
+  const find = (): undefined => undefined;
+  const byExit = needsJson ? null : okFailure(rule, child, ending, { find, whole: { value: null } });
   return {
-    ...verdict(failure),
+    ...told(child, deathOf(ending) ?? byExit ?? unread, { find, valueAt: find }),
     stats: baseStats(child.exit, child.model),
-    warnings: [],
+    warnings: selected?.warnings ?? [],
     choice: { kind: 'text', parse_error: strict ? explanation : null },
   };
 }
 
-/** The pointer that decides instead of the exit code, or null. */
-function okPointerOf(output: SubprocessOutput | null): string | null {
-  const from = output?.ok_from ?? 'exit_code';
-  return from === 'exit_code' ? null : from;
+/** Why there is no result, or null where there is one. */
+function missingResult(child: Ended, pointer: string | null, result: Part | undefined): string | null {
+  if (child.selected?.nothing != null) return child.selected.nothing;
+  return result === undefined ? `result_ptr '${pointer}' not found in ${sourceOf(child)}` : null;
 }
 
-function okFailure(pointer: string, found: Part | undefined, whole: Part): Failure | null {
+/** The document that pointers apply to, in words. */
+function sourceOf({ selected }: Ended): string {
+  return selected ? 'what output.select took' : 'stdout JSON';
+}
+
+/** What decides: the exit code, a pointer to `true`, or a condition. */
+function okRule(output: SubprocessOutput | null): string | Condition {
+  return output?.ok_from ?? 'exit_code';
+}
+
+function countsExitCode(rule: string | Condition): boolean {
+  return typeof rule === 'object' && [...partsOf(rule)].some(({ exit_codes }) => exit_codes);
+}
+
+interface Looked {
+  readonly find: DocumentView['find'];
+  readonly whole: Part;
+}
+
+/** Why the rule does not let the child pass, or null. */
+function okFailure(
+  rule: string | Condition,
+  child: Ended,
+  ending: Ending,
+  { find, whole }: Looked,
+): Failure | null {
+  if (rule === 'exit_code') return exitFailure(ending);
+  if (typeof rule === 'string') return pointerFailure(child, rule, find(rule), whole);
+  const found = unmet(rule, { exit_code: child.exit.code, find });
+  return found && conditionFailure(child, found, ending, whole);
+}
+
+function conditionFailure(child: Ended, { about, message }: Unmet, ending: Ending, whole: Part): Failure {
+  if (about === 'missing')
+    return lacking(child, 'ok_missing', `ok_from ${message} in ${sourceOf(child)}`, whole);
+  const exit = about === 'exit' ? exitFailure(ending) : null;
+  if (exit) return { ...exit, message: `${exit.message}; ok_from: ${message}` };
+  return { reason: 'ok_not_true', message: `ok_from ${message}` };
+}
+
+function pointerFailure(child: Ended, pointer: string, found: Part | undefined, whole: Part): Failure | null {
   if (found === undefined)
-    return lacking('ok_missing', `ok_from '${pointer}' not found in stdout JSON`, whole);
+    return lacking(child, 'ok_missing', `ok_from '${pointer}' not found in ${sourceOf(child)}`, whole);
   if ('value' in found && found.value === true) return null;
   const wrong =
     'value' in found && found.value === false
@@ -131,10 +190,36 @@ function okFailure(pointer: string, found: Part | undefined, whole: Part): Failu
   return { reason: 'ok_not_true', message: wrong };
 }
 
-function lacking(reason: Reason, what: string, whole: Part): Failure {
-  return { reason, message: `${what}, which is ${inWords(whole)}` };
+/** The verdict with what the program itself says went wrong, and whether a new attempt is asked for. */
+function told(
+  child: Ended,
+  failure: Failure | null,
+  { find, valueAt }: Pick<Looked, 'find'> & { readonly valueAt: (pointer: string) => JsonValue | undefined },
+): Pick<Outcome, 'ok' | 'reason' | 'message' | 'reported_error' | 'retry'> {
+  if (failure === null) return verdict(null);
+  const { error } = child.output ?? {};
+  const textAt = (pointer: string | null | undefined) => (pointer == null ? null : textOf(valueAt(pointer)));
+  const reported: ReportedError = { message: textAt(error?.message_ptr), class: textAt(error?.class_ptr) };
+  const parts = [reported.class, reported.message].filter((part) => part !== null);
+  const message =
+    parts.length === 0
+      ? failure.message
+      : `${failure.message}; the program reports: ${short(parts.join(': '), 500)}`;
+  const again = asksForRetry(child.retry_when, failure.reason, { exit_code: child.exit.code, find });
+  return {
+    ...verdict({ ...failure, message }),
+    ...(parts.length > 0 && { reported_error: reported }),
+    ...(again && { retry: true }),
+  };
 }
 
-function inWords(part: Part): string {
-  return 'value' in part ? describe(part.value) : part.large;
+function textOf(value: JsonValue | undefined): string | null {
+  if (typeof value === 'string') return value;
+  return typeof value === 'number' || isRaw(value) ? JSON.stringify(value) : null;
+}
+
+function lacking({ selected }: Ended, reason: Reason, what: string, whole: Part): Failure {
+  const notes = selected && selected.notes.length > 0 ? `; ${selected.notes.join('; ')}` : '';
+  const whole_words = selected?.nothing == null ? `, which is ${inWords(whole)}` : '';
+  return { reason, message: `${what}${whole_words}${notes}` };
 }

@@ -30,6 +30,32 @@ export async function* chunksOf(path: string, { start, end }: ByteRange): AsyncG
   }
 }
 
+/** Text as it is and ranges of the file, one after the other; the file is read in windows, best in its order. */
+export async function* rangesOf(path: string, pieces: Iterable<string | ByteRange>): AsyncGenerator<Buffer> {
+  const file = await open(path, 'r');
+  try {
+    let window: Buffer = Buffer.alloc(0);
+    let first = 0;
+    for (const piece of pieces) {
+      if (typeof piece === 'string') yield Buffer.from(piece);
+      else {
+        for (let at = piece.start; at < piece.end; ) {
+          if (at < first || at >= first + window.length) {
+            window = await readAt(file, Buffer.allocUnsafe(CHUNK_BYTES), at);
+            first = at;
+            if (window.length === 0) throw new Error(`${path} ends after ${at} bytes, expected ${piece.end}`);
+          }
+          const part = window.subarray(at - first, piece.end - first);
+          at += part.length;
+          yield part;
+        }
+      }
+    }
+  } finally {
+    await file.close();
+  }
+}
+
 /** The text of the last `max` bytes before `end`, without the rest of a character that they cut. */
 export async function textBefore(path: string, end: number, max: number): Promise<string> {
   const start = Math.max(0, end - max);

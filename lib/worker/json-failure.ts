@@ -43,7 +43,7 @@ function linesHint(text: string, tail: string | null): string | undefined {
   const lines = inspectedLines(text, tail).filter((line) => trim(line) !== '');
   if (lines.length < 2 || !lines.every((line) => parses(line))) return undefined;
   const many = isCut(text, tail) || lines.length >= INSPECTED_LINES ? 'at least ' : '';
-  return `${many}${lines.length} JSON documents, one per line: use stream_mode ndjson_lines or print one`;
+  return `${many}${lines.length} JSON documents, one per line: use format "jsonl" and select the one that counts`;
 }
 
 function startHint(text: string, tail: string | null): string | undefined {

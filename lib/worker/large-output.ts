@@ -2,13 +2,16 @@
  * What a child's output means where it may be larger than memory: its files are read in bounded pieces, and a large
  * value is not made but told as JSON text that is streamed from them.
  */
-import { MAX_DEPTH, MAX_STORED_DEPTH, parseJson } from '../json.ts';
+import { MAX_STORED_DEPTH, parseJson } from '../json.ts';
 import { type ByteRange, createJsonScanner, type Scan } from '../json-scan.ts';
 import type { Outcome } from '../task.ts';
-import { type Choice, decide, type Ended, type Part, type Printout } from './decision.ts';
+import { pointersOf as conditionPointers } from './condition.ts';
+import { type Choice, decide, type Ended, type Printout } from './decision.ts';
+import type { Part } from './document-view.ts';
 import { chunksOf, readRange, sizeOf, textBefore, trimmedSize } from './file-range.ts';
 import { explainJsonFailure, INSPECTED_CHARACTERS } from './json-failure.ts';
 import { normalize } from './normalize.ts';
+import { picksRecords, selectRecords } from './select.ts';
 import { decodeUtf8 } from './text.ts';
 
 export interface FileOutput extends Ended {
@@ -32,6 +35,12 @@ const WORDS_BYTES = 8 * 1024;
  * A document or a part of it is told as it is written, white space, duplicate keys and all.
  */
 export async function normalizeFiles(child: FileOutput): Promise<LargeOutcome> {
+  if (!picksRecords(child.output)) return normalizeDocument(child);
+  const { selected, document } = await selectRecords(child.stdout.path, child.output);
+  return normalizeDocument({ ...child, selected, ...(document !== null && { stdout: { path: document } }) });
+}
+
+async function normalizeDocument(child: FileOutput): Promise<LargeOutcome> {
   const stdout = { path: child.stdout.path, start: 0, end: await sizeOf(child.stdout.path) };
   const stderr = { path: child.stderr.path, start: 0, end: await sizeOf(child.stderr.path) };
   if (stdout.end + stderr.end <= IN_MEMORY_BYTES) {
@@ -41,7 +50,7 @@ export async function normalizeFiles(child: FileOutput): Promise<LargeOutcome> {
     ];
     return normalize({ ...child, stdout: printed, stderr: decodeUtf8(complained) });
   }
-  const scan = await scanFile(stdout, pointersOf(child));
+  const scan = child.selected?.unreadable ? UNREADABLE : await scanFile(stdout, pointersOf(child));
   const trimmed = { ...stdout, end: await trimmedSize(stdout.path, stdout.end) };
   const { choice, ...outcome } = decide(child, {
     stdout: scan.ok ? await viewDocument(stdout.path, scan) : await viewText(stdout, trimmed, scan),
@@ -58,14 +67,20 @@ interface FileRange extends ByteRange {
   readonly path: string;
 }
 
-function pointersOf({ output }: Ended): string[] {
-  const { result_ptr, ok_from, stats } = output ?? {};
-  const declared = [result_ptr, ok_from, stats?.usage_ptr, stats?.model_ptr, stats?.num_turns_ptr];
-  return declared.flatMap((pointer) => (pointer != null && pointer !== 'exit_code' ? [pointer] : []));
+/** What is told in the words of the selection. */
+const UNREADABLE: Scan = { ok: false, at: 0, message: '' };
+
+function pointersOf({ output, retry_when }: Ended): string[] {
+  const { result_ptr, ok_from, stats, error } = output ?? {};
+  const declared = [result_ptr, ...Object.values(stats ?? {}), ...Object.values(error ?? {})];
+  const conditions = [ok_from, retry_when].flatMap((rule) =>
+    typeof rule === 'string' ? (rule === 'exit_code' ? [] : [rule]) : rule ? conditionPointers(rule) : [],
+  );
+  return [...declared.filter((pointer) => pointer != null), ...conditions];
 }
 
 async function scanFile(file: FileRange, pointers: readonly string[]): Promise<Scan> {
-  const scanner = createJsonScanner(pointers, MAX_DEPTH);
+  const scanner = createJsonScanner(pointers);
   for await (const chunk of chunksOf(file.path, file)) if (!scanner.push(chunk)) break;
   return scanner.end();
 }

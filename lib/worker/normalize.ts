@@ -2,7 +2,8 @@
 import type { JsonValue } from '../json.ts';
 import { parseJson, resolvePointer } from '../json.ts';
 import type { Outcome } from '../task.ts';
-import { decide, type Ended, type Part } from './decision.ts';
+import { decide, type Ended } from './decision.ts';
+import type { Part } from './document-view.ts';
 import { explainJsonFailure } from './json-failure.ts';
 import { decodeUtf8, trim, trimEnd } from './text.ts';
 
@@ -14,7 +15,7 @@ export interface ChildOutput extends Ended {
 /** Decides value and verdict of a child that has ended; a failure is data, nothing is thrown. */
 export function normalize(child: ChildOutput): Outcome {
   const text = decodeUtf8(child.stdout);
-  const read = readDocument(text);
+  const read = child.selected?.unreadable ? { error: null } : readDocument(text);
   return 'error' in read ? fromText(child, text, read.error) : fromDocument(child, read.document);
 }
 

@@ -1,7 +1,7 @@
 /** What a run tells about itself: model, tokens, turns. It never changes value or ok. */
-import type { SubprocessOutput } from '../blueprint/schema.ts';
+import type { SubprocessOutput } from '../blueprint/output-schema.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
-import { isObject, isRaw, member } from '../json.ts';
+import { isObject, isRaw, member, toDouble } from '../json.ts';
 import type { ExitStatus, Stats, Usage } from '../task.ts';
 import { head } from './text.ts';
 
@@ -25,14 +25,16 @@ export function readStats(
   find: (pointer: string) => JsonValue | undefined,
 ): Stats {
   const at = (pointer: string | null | undefined) => (pointer == null ? undefined : find(pointer));
-  const model = at(pointers.model_ptr);
-  const turns = count(at(pointers.num_turns_ptr));
+  const model = readModel(at(pointers.model_ptr));
+  const turns = readTurns(at(pointers.num_turns_ptr));
+  const cost = readCost(at(pointers.cost_ptr));
   const raw = at(pointers.usage_ptr);
-  const usage = isObject(raw) ? readUsage(raw) : undefined;
+  const usage = raw === undefined ? undefined : readUsage(raw);
   return {
     ...base,
-    ...(typeof model === 'string' && { model }),
+    ...(model !== undefined && { model }),
     ...(turns !== undefined && { num_turns: turns }),
+    ...(cost !== undefined && { cost_usd: cost }),
     ...(usage !== undefined && { usage }),
     adapter_data: bounded(
       usage === undefined || raw === undefined ? base.adapter_data : { ...base.adapter_data, usage_raw: raw },
@@ -40,25 +42,122 @@ export function readStats(
   };
 }
 
-function readUsage(raw: JsonObject): Usage | undefined {
-  const first = (...keys: string[]) =>
+/** A name, or an object by model, whose first key it is. */
+function readModel(value: JsonValue | undefined): string | undefined {
+  if (typeof value === 'string') return value;
+  return isObject(value) ? Object.keys(value)[0] : undefined;
+}
+
+/** A count, or a list of which each item is a turn. */
+function readTurns(value: JsonValue | undefined): number | undefined {
+  return Array.isArray(value) ? value.length : count(value);
+}
+
+/** A price, or a list of them. */
+function readCost(value: JsonValue | undefined): number | undefined {
+  const prices = (Array.isArray(value) ? value : [value]).map(toDouble);
+  const known = prices.filter((price) => price !== undefined && Number.isFinite(price) && price >= 0);
+  return known.length === 0 ? undefined : known.reduce((sum, price) => sum! + price!, 0);
+}
+
+/** How programs spell it; the first that is usable counts. */
+const SPELLINGS = {
+  input: [
+    'input_tokens',
+    'prompt_tokens',
+    'inputTokens',
+    'promptTokens',
+    'promptTokenCount',
+    'prompt',
+    'input',
+  ],
+  output: [
+    'output_tokens',
+    'completion_tokens',
+    'outputTokens',
+    'completionTokens',
+    'candidatesTokenCount',
+    'completion',
+    'candidates',
+    'output',
+  ],
+  total: ['total_tokens', 'totalTokens', 'totalTokenCount', 'total'],
+  cache_read: [
+    'cache_read_input_tokens',
+    'cached_input_tokens',
+    'cacheReadInputTokens',
+    'cacheReadTokens',
+    'cachedContentTokenCount',
+    'cacheRead',
+    'cached',
+  ],
+  cache_write: [
+    'cache_creation_input_tokens',
+    'cache_write_input_tokens',
+    'cacheCreationInputTokens',
+    'cacheWriteTokens',
+    'cacheWrite',
+  ],
+} as const;
+/** Members that hold what their object used. */
+const HOLDERS = ['tokens', 'usage'];
+const LEVELS = 3;
+
+/**
+ * Tokens in any known spelling. An object that has none is looked at for a member `tokens` or `usage`, else for
+ * members by model; a list is of turns. What is found is summed up.
+ */
+function readUsage(raw: JsonValue, levels = LEVELS): Usage | undefined {
+  if (Array.isArray(raw)) return sumUsage(raw.map((item) => readUsage(item, levels - 1)));
+  if (!isObject(raw) || levels === 0) return undefined;
+  const own = readCounts(raw);
+  if (own) return own;
+  const held = HOLDERS.map((name) => member(raw, name)).find((value) => isObject(value));
+  if (held !== undefined) return readUsage(held, levels - 1);
+  return sumUsage(Object.values(raw).map((value) => readUsage(value, levels - 1)));
+}
+
+function readCounts(raw: JsonObject): Usage | undefined {
+  const first = (keys: readonly string[]) =>
     keys.map((key) => count(member(raw, key))).find((value) => value !== undefined);
-  const input = first('input_tokens', 'prompt_tokens');
-  const output = first('output_tokens', 'completion_tokens');
-  const total = first('total_tokens');
+  const input = first(SPELLINGS.input);
+  const output = first(SPELLINGS.output);
+  const total = first(SPELLINGS.total);
   if (input === undefined && output === undefined && total === undefined) return undefined;
+  const cache = member(raw, 'cache');
+  const read = first(SPELLINGS.cache_read) ?? (isObject(cache) ? count(member(cache, 'read')) : undefined);
+  const write = first(SPELLINGS.cache_write) ?? (isObject(cache) ? count(member(cache, 'write')) : undefined);
   return {
     input_tokens: input ?? 0,
     output_tokens: output ?? 0,
-    total_tokens: total ?? Math.min((input ?? 0) + (output ?? 0), Number.MAX_SAFE_INTEGER),
+    total_tokens: total ?? saturated((input ?? 0) + (output ?? 0)),
+    ...(read !== undefined && { cache_read_tokens: read }),
+    ...(write !== undefined && { cache_write_tokens: write }),
   };
+}
+
+/** The sum of what is there, or undefined where nothing is. */
+export function sumUsage(parts: readonly (Usage | undefined)[]): Usage | undefined {
+  const sums: Record<string, number> = {};
+  for (const part of parts) {
+    for (const [name, tokens] of Object.entries(part ?? {}))
+      sums[name] = saturated((sums[name] ?? 0) + tokens);
+  }
+  const { input_tokens, output_tokens, total_tokens, ...cache } = sums;
+  if (input_tokens === undefined || output_tokens === undefined || total_tokens === undefined)
+    return undefined;
+  return { input_tokens, output_tokens, total_tokens, ...cache };
+}
+
+function saturated(tokens: number): number {
+  return Math.min(tokens, Number.MAX_SAFE_INTEGER);
 }
 
 /** A whole number of at least 0 in integer spelling, saturated at 2^53 - 1; undefined for all else. */
 function count(value: JsonValue | undefined): number | undefined {
   if (typeof value !== 'number' && !isRaw(value)) return undefined;
   const text = isRaw(value) ? value.rawJSON : String(value);
-  return /^\d+$/.test(text) ? Math.min(Number(text), Number.MAX_SAFE_INTEGER) : undefined;
+  return /^\d+$/.test(text) ? saturated(Number(text)) : undefined;
 }
 
 function bounded(adapterData: JsonObject): JsonObject {

@@ -1,7 +1,10 @@
 /** The events of a streaming child, read as its bytes arrive, and what they mean once it has ended. */
+import type { Condition } from '../blueprint/output-schema.ts';
 import type { StreamMode } from '../blueprint/schema.ts';
-import type { JsonValue } from '../json.ts';
+import { type JsonValue, resolvePointer } from '../json.ts';
 import type { ExitStatus, Outcome, Reason } from '../task.ts';
+import { asksForRetry } from './condition.ts';
+import type { Part } from './document-view.ts';
 import { deathOf, exitFailure, type Failure, verdict } from './failure.ts';
 import { baseStats } from './stats.ts';
 import { type Content, type FinalEvent, parseEvent, type StreamEvent } from './stream-event.ts';
@@ -162,6 +165,8 @@ export interface StreamEnding {
   /** more about `cause` for the message, such as `after 30 s` */
   readonly detail?: string;
   readonly model: string | null;
+  /** when a result that is not ok asks for a new attempt; pointers apply to the value of the final event */
+  readonly retry_when?: Condition | null;
   readonly stderr?: string;
   /** as the reader reported them */
   readonly warnings: readonly string[];
@@ -189,7 +194,19 @@ export function streamOutcome(stream: StreamEnding): Outcome {
         ? exitFailure(ending)
         : refused(lastFinal));
   const value = contentValue((lastFinal ?? noFinalEvent(exit)).content);
-  return { ...verdict(failure), value, stats: baseStats(exit, model), warnings };
+  const find = (pointer: string): Part | undefined => {
+    const found = resolvePointer(value, pointer);
+    return found === undefined ? undefined : { value: found };
+  };
+  const again =
+    failure !== null && asksForRetry(stream.retry_when, failure.reason, { exit_code: exit.code, find });
+  return {
+    ...verdict(failure),
+    value,
+    stats: baseStats(exit, model),
+    warnings,
+    ...(again && { retry: true }),
+  };
 }
 
 function contentValue(content: Content): JsonValue {

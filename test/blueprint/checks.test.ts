@@ -91,6 +91,97 @@ describe('templates', () => {
       ],
     ],
     [{ output: { ok_from: 'status' } }, ['bad_ok_from /subprocesses/0/output/ok_from']],
+    [
+      { output: { select: { where: { type: 'x' }, after_last: { '/~': 1 }, ptr: 'y', join: '' } } },
+      [
+        'bad_pointer /subprocesses/0/output/select/where/type',
+        'bad_pointer /subprocesses/0/output/select/after_last/~1~0',
+        'bad_pointer /subprocesses/0/output/select/ptr',
+        'invalid_value /subprocesses/0/output/select/join',
+      ],
+    ],
+    [{ output: { select: {} } }, ['invalid_value /subprocesses/0/output/select']],
+    [
+      {
+        output: {
+          select: { answer: { where: {} }, 'a/b': { where: {}, take: 'first' } },
+          result_ptr: '/anwser/text',
+          ok_from: { all: [{ ptr: '/a~1b/x', equals: 1 }, { not: { ptr: '/b', empty: true } }] },
+          stats: { cost_ptr: '/cost' },
+          error: { message_ptr: '/answer/message', class_ptr: '/class' },
+        },
+        retry: { when: { ptr: '/end', equals: 1 }, max_attempts: 2 },
+      },
+      [
+        'dangling_reference /subprocesses/0/output/result_ptr',
+        'dangling_reference /subprocesses/0/output/ok_from/all/1/not/ptr',
+        'dangling_reference /subprocesses/0/output/stats/cost_ptr',
+        'dangling_reference /subprocesses/0/output/error/class_ptr',
+        'dangling_reference /subprocesses/0/retry/when/ptr',
+      ],
+    ],
+    [
+      {
+        output: {
+          ok_from: {
+            all: [
+              {},
+              { ptr: '/a' },
+              { equals: 1 },
+              { ptr: '/a', equals: 1, in: [] },
+              { ptr: '/a', exit_codes: [] },
+              { ptr: 'a', matches: '(' },
+              { any: [] },
+            ],
+          },
+        },
+      },
+      [
+        'bad_condition /subprocesses/0/output/ok_from/all/0',
+        'bad_condition /subprocesses/0/output/ok_from/all/1',
+        'bad_condition /subprocesses/0/output/ok_from/all/2',
+        'bad_condition /subprocesses/0/output/ok_from/all/3',
+        'bad_condition /subprocesses/0/output/ok_from/all/3/in',
+        'bad_condition /subprocesses/0/output/ok_from/all/4',
+        'bad_condition /subprocesses/0/output/ok_from/all/4/exit_codes',
+        'bad_pointer /subprocesses/0/output/ok_from/all/5/ptr',
+        'bad_pattern /subprocesses/0/output/ok_from/all/5/matches',
+        'bad_condition /subprocesses/0/output/ok_from/all/6/any',
+      ],
+    ],
+    [
+      {
+        output: { select: { where: { '/a': [] }, take: 'most' }, ok_from: 5, error: { msg: '/a' } },
+        retry: { when: { ptr: '/a', equal: 1 }, max_attempts: 1 },
+      },
+      [
+        'wrong_type /subprocesses/0/output/select/where/~1a',
+        'invalid_value /subprocesses/0/output/select/take',
+        'wrong_type /subprocesses/0/output/ok_from',
+        'unknown_field /subprocesses/0/output/error/msg',
+        'unknown_field /subprocesses/0/retry/when/equal',
+        'invalid_value /subprocesses/0/retry/max_attempts',
+        'bad_condition /subprocesses/0/retry/when',
+      ],
+    ],
+    [
+      { output: { select: { wher: { '/a': 1 }, take: 'last' } } },
+      [
+        'missing_field /subprocesses/0/output/select/where',
+        'unknown_field /subprocesses/0/output/select/wher',
+      ],
+    ],
+    [{ output: { select: { answer: 'last' } } }, ['wrong_type /subprocesses/0/output/select/answer']],
+    [
+      {
+        output: {
+          format: 'jsonl',
+          select: { a: { where: { '/n': parseJson('1.0'), '/s': 's', '/b': true, '/0': null } } },
+          ok_from: { all: [{ ptr: '/a', equals: parseJson('12345678901234567890') }, { exit_codes: [0] }] },
+        },
+      },
+      [],
+    ],
     [{ output: { result_ptr: '/a~1b/m~0n', ok_from: 'exit_code' }, stdin: '{"a": ${HOME}}' }, []],
   ])('%j', (members, expected) => {
     expect(codes(withTemplate(members))).toEqual(expected);

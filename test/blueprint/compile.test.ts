@@ -35,6 +35,7 @@ test('a minimal template agent has every field, absent ones as null', () => {
         stream_mode: null,
         limits: null,
         secrets: null,
+        retry: null,
       },
       ctx_tiers: [],
       policy: null,
@@ -88,6 +89,7 @@ test('overrides win over the profile; nulls are dropped; environment names are s
     stream_mode: null,
     limits: { timeout_secs: 2 },
     secrets: { KEY: 'k' },
+    retry: null,
   });
   const worker = agents.a?.worker;
   expect(worker?.path === 'template' && Object.keys(worker.env)).toEqual(['B', 'b']);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { SubprocessOutput } from '../../lib/blueprint/schema.ts';
+import type { SubprocessOutput } from '../../lib/blueprint/output-schema.ts';
 import { canonicalJson, type JsonObject, MAX_STORED_DEPTH, parseJson } from '../../lib/json.ts';
 import type { ExitStatus, Outcome } from '../../lib/task.ts';
 import type { Ended } from '../../lib/worker/decision.ts';

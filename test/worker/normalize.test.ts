@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { SubprocessOutput } from '../../lib/blueprint/schema.ts';
+import type { SubprocessOutput } from '../../lib/blueprint/output-schema.ts';
 import type { JsonValue } from '../../lib/json.ts';
 import type { ExitStatus, Outcome } from '../../lib/task.ts';
 import { type ChildOutput, normalize } from '../../lib/worker/normalize.ts';
@@ -170,7 +170,7 @@ describe('the hint of a parse error', () => {
     ['starting up\n{"result":1}', 'a JSON document starts at line 2'],
     [
       '{"a":1}\n{"b":2}\n{"c":3}\n',
-      '3 JSON documents, one per line: use stream_mode ndjson_lines or print one',
+      '3 JSON documents, one per line: use format "jsonl" and select the one that counts',
     ],
     ['{"result":1}\n\u001b[0m', 'escape character U+001B at position 13 (line 2)'],
     ['\u001b[1m{}', 'NO_COLOR=1'],

@@ -1,0 +1,33 @@
+/** Maps with free keys in the schema. */
+import * as z from 'zod';
+import { isObject, type JsonValue } from '../json.ts';
+import { MAX_ISSUES } from './issues.ts';
+
+/**
+ * A map from any key to a kind of value, `expected` in the words of a message; unlike `z.record` it keeps `__proto__`
+ * and takes no raw number for a map.
+ */
+export function mapOf<T extends JsonValue>(
+  expected: string,
+  accepts: (value: JsonValue) => boolean,
+  jsonSchema: Readonly<Record<string, unknown>>,
+) {
+  return z
+    .custom<Record<string, T>>()
+    .check((ctx) => {
+      const map: unknown = ctx.value;
+      if (!isObject(map)) {
+        ctx.issues.push({ code: 'invalid_type', expected: 'record', input: map });
+        return;
+      }
+      for (const key of Object.keys(map)) {
+        if (accepts(map[key]!)) continue;
+        if (ctx.issues.length > MAX_ISSUES) return;
+        ctx.issues.push({ code: 'invalid_type', expected, input: map[key], path: [key] });
+      }
+    })
+    .meta({ type: 'object', additionalProperties: jsonSchema });
+}
+
+/** Names to strings. */
+export const StringMap = mapOf<string>('string', (value) => typeof value === 'string', { type: 'string' });
