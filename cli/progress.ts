@@ -34,7 +34,7 @@ export function showProgress(stream: WriteStream): ProgressDisplay {
         if (!live) stream.write(`${ref} started\n`);
         return;
       }
-      running.delete(task_id);
+      if (state !== 'retrying') running.delete(task_id);
       const how = replayed ? 'from the store' : `in ${seconds(known?.since ?? performance.now())}`;
       stream.write(`${clear}${ref} ${state} ${how}${message === null ? '' : `: ${short(message, 500)}`}\n`);
       for (const warning of warnings) stream.write(`${ref} warning: ${short(warning, 500)}\n`);

@@ -36,8 +36,9 @@ export async function runCommand(file: string, options: RunOptions): Promise<voi
         },
         { ...ports, max_concurrency: options.maxConcurrency, onProgress: progress.tell },
       );
-      const { status, error, ctx: final } = ended;
-      print(status === 'done' ? { run_id, status, ctx: final } : { run_id, status, error });
+      const { status, error, ctx: final, totals } = ended;
+      const about = { run_id, status, ...(totals && { totals }) };
+      print(status === 'done' ? { ...about, ctx: final } : { ...about, error });
       process.exitCode = status === 'done' ? EXIT.ok : EXIT.notPassed;
     } finally {
       progress.stop();

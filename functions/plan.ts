@@ -82,10 +82,16 @@ async function answerRun(call: Call): Promise<Answer> {
       status: 200,
       body: { run_id, status: (await isCancelled(store, round)) ? 'cancelled' : 'running' },
     };
-  const { status, ctx, error } = ended;
+  const { status, ctx, error, totals } = ended;
   return {
     status: 200,
-    body: { run_id, status, ...(ctx !== undefined && { ctx }), ...(error && { error }) },
+    body: {
+      run_id,
+      status,
+      ...(totals && { totals }),
+      ...(ctx !== undefined && { ctx }),
+      ...(error && { error }),
+    },
   };
 }
 

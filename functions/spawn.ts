@@ -6,6 +6,7 @@ import { StepspawnError } from '../lib/errors.ts';
 import { isObject, type JsonObject, type JsonValue } from '../lib/json.ts';
 import { prepare } from '../lib/prepare.ts';
 import { readTask } from '../lib/request.ts';
+import { followRetries, throwUntilDue } from '../lib/retry.ts';
 import { awsSecrets } from '../lib/secrets-aws.ts';
 import { attemptKey } from '../lib/store/keys.ts';
 import { type AttemptId, readResult } from '../lib/store/result-store.ts';
@@ -22,9 +23,11 @@ export const handler = lambda({
   direct: async (event, context) => {
     const { store } = await environment();
     if (isObject(event.step)) return answerStep(event.step, context);
+    const { follow_retries, ...given } = event;
     const request =
-      typeof event.request_key === 'string' ? await storedRequest(store, event.request_key) : event;
-    const result = await attempt(readTask(request, 'required'), context);
+      typeof event.request_key === 'string' ? await storedRequest(store, event.request_key) : given;
+    const task = readTask(request, 'required');
+    const result = await (follow_retries === true ? newest(task, context) : attempt(task, context));
     return answerWithin(store, result, DIRECT_ANSWER_BYTES, Buffer.byteLength);
   },
   routes: [
@@ -43,10 +46,33 @@ export function answerStream(event: RestEvent, context: Context, open: Open): Pr
 }
 
 /** A step of a run, of which the plan reads the result from the store: the history of the workflow holds no values. */
-async function answerStep(step: JsonObject, context: Context) {
-  const { task_id, attempt: number, status } = await attempt(readTask(step, 'required'), context);
+async function answerStep({ expires_at, ...step }: JsonObject, context: Context) {
+  const task = readTask(step, 'required');
+  const expiry = typeof expires_at === 'string' ? Date.parse(expires_at) : Number.POSITIVE_INFINITY;
+  if (Date.now() >= expiry) return { task_id: task.task_id, attempt: task.attempt, status: 'expired' };
+  const { task_id, attempt: number, status } = await newest(task, context, expiry);
   return { task_id, attempt: number, status };
 }
+
+/**
+ * The attempt, or of its rule's new attempts the one that is due: the same event is sent again while this throws
+ * RetryDue. What runs ends at `expiry`, in milliseconds since the epoch.
+ */
+async function newest(task: Task, context: Context, expiry = Number.POSITIVE_INFINITY): Promise<TaskResult> {
+  const results = await followRetries(
+    task.attempt,
+    (number) => attempt(within(expiry, { ...task, attempt: number }), context),
+    async (result, next) => throwUntilDue(result, next),
+  );
+  return results.at(-1) ?? results[0];
+}
+
+function within(expiry: number, task: Task): Task {
+  if (!Number.isFinite(expiry)) return task;
+  const left = Math.max((expiry - Date.now()) / 1000, SHORTEST_SECS);
+  return { ...task, timeout_secs: Math.min(task.timeout_secs ?? left, left) };
+}
+const SHORTEST_SECS = 0.001;
 
 async function attempt(task: Task, context: Context, watching: Watching = {}): Promise<TaskResult> {
   const subject = subjectOf(task);
@@ -92,7 +118,7 @@ async function attemptWithin(task: Task, context: Context): Promise<TaskResult |
   const { settings, store } = await environment();
   if (settings.spawn_function === undefined) {
     const running = goesOn(attempt(task, context));
-    return settings.keeps_running ? within(running, ANSWER_WITHIN_MS) : running;
+    return settings.keeps_running ? soon(running, ANSWER_WITHIN_MS) : running;
   }
   observeSubject(subjectOf(task));
   checkInline(task.blueprint, settings);
@@ -101,7 +127,7 @@ async function attemptWithin(task: Task, context: Context): Promise<TaskResult |
 }
 
 /** The result, or null when it takes longer; then it goes on, and what it comes to lies in the store. */
-async function within(running: Promise<TaskResult>, ms: number): Promise<TaskResult | null> {
+async function soon(running: Promise<TaskResult>, ms: number): Promise<TaskResult | null> {
   const { promise: late, resolve } = Promise.withResolvers<null>();
   const timer = setTimeout(resolve, ms, null);
   running.catch(() => undefined);

@@ -4,6 +4,7 @@ import { JitterType, type RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { ERRORS } from '../lib/errors.ts';
 
 const HELD = 'AttemptInProgress';
+const DUE = 'RetryDue';
 const THROTTLED = 'Lambda.TooManyRequestsException';
 const PLATFORM = [
   'Lambda.ServiceException',
@@ -42,6 +43,15 @@ export function retryRules(functionSecs: number): RetryProps[] {
       jitterStrategy: JitterType.NONE,
     },
     {
+      // the result tells how long it is to be waited; the function runs the new attempt once that is over
+      errors: [DUE],
+      interval: Duration.seconds(2),
+      backoffRate: 2,
+      maxDelay: Duration.seconds(60),
+      maxAttempts: 8,
+      jitterStrategy: JitterType.NONE,
+    },
+    {
       errors: [THROTTLED],
       interval: Duration.seconds(2),
       backoffRate: 2,
@@ -50,7 +60,7 @@ export function retryRules(functionSecs: number): RetryProps[] {
       jitterStrategy: JitterType.FULL,
     },
     {
-      errors: [...RETRYABLE.filter((code) => code !== HELD), ...PLATFORM],
+      errors: [...RETRYABLE.filter((code) => code !== HELD && code !== DUE), ...PLATFORM],
       interval: Duration.seconds(2),
       backoffRate: 2,
       maxDelay: Duration.seconds(30),

@@ -80,6 +80,7 @@ export class SpawnStep extends LambdaInvoke {
         agent,
         blueprint: { digest: blueprint },
         in: input.value,
+        follow_retries: true,
         ...(childTimeout && { timeout_secs: childTimeout.toSeconds() }),
       }),
       taskTimeout: Timeout.duration(taskTimeout),

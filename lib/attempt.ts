@@ -6,10 +6,11 @@ import { ERRORS, errorBody, StepspawnError } from './errors.ts';
 import { claimMarginMs, STORE_PATIENCE_MS } from './limits.ts';
 import type { AttemptPorts } from './ports.ts';
 import { type Prepared, prepare } from './prepare.ts';
+import { nextAttempt } from './retry.ts';
 import { persist, storeStreams, storeValue } from './settle.ts';
 import { withPatience } from './store/patience.ts';
 import { claimAttempt, type HeldClaim, markOf, releaseClaim, storeResult } from './store/result-store.ts';
-import type { Task, TaskResult } from './task.ts';
+import type { Outcome, Task, TaskResult } from './task.ts';
 import { endTraced, isAlive } from './worker/processes.ts';
 import type { Scratch } from './worker/scratch.ts';
 
@@ -111,6 +112,8 @@ async function work(
       ...value,
       exit: exit.status,
       stats: outcome.stats,
+      ...(outcome.reported_error && { reported_error: outcome.reported_error }),
+      ...retryOf(prepared, outcome),
       ...streams,
       warnings: [...warnings, ...outcome.warnings, ...exit.warnings],
     });
@@ -133,6 +136,12 @@ async function work(
     // what cannot be removed now is swept at the next start; the result stands
     await scratch?.remove().catch(() => undefined);
   }
+}
+
+function retryOf({ agent, task }: Prepared, { retry }: Pick<Outcome, 'retry'>): Pick<TaskResult, 'retry'> {
+  const rule = agent.worker.path === 'template' ? agent.worker.retry : null;
+  const next = retry && rule ? nextAttempt(rule, task.attempt) : null;
+  return next === null ? {} : { retry: next };
 }
 
 /** The parts of a result that tell about a child, when none ran. */

@@ -65,6 +65,13 @@ export const ERRORS = {
     stored: false,
     meaning: 'another invocation holds this attempt',
   },
+  RetryDue: {
+    http: 409,
+    retryable: true,
+    stored: false,
+    meaning:
+      "the template's rule asks for a new attempt, for which it is too early; sending the same again runs it",
+  },
   Forbidden: {
     http: 403,
     retryable: false,

@@ -25,14 +25,15 @@ import {
   retryAttempts,
   type StepEntry,
 } from './store/run-store.ts';
-import type { InputRef } from './task.ts';
+import type { InputRef, TaskResult } from './task.ts';
 import type { Blueprint } from './validate.ts';
 
 /** The event that the spawn function takes for a step: values travel by key. */
 export interface DispatchedStep extends StepTask {
   readonly blueprint: { readonly digest: string };
   readonly in_ref: InputRef;
-  readonly timeout_secs: number;
+  /** RFC 3339: the end of the run's time */
+  readonly expires_at: string;
 }
 
 export type Hop =
@@ -62,7 +63,7 @@ export async function planHop(store: ObjectStore, run_id: string, now: number): 
     if (ended) return { run_id, status: (await endRound(store, round, ended)).status };
     if (planned.status !== 'dispatch') continue;
     if (settled.size > before) await writeSettled(store, round, settled);
-    return { run_id, status: 'dispatch', steps: await dispatch(run, planned.steps, now) };
+    return { run_id, status: 'dispatch', steps: await dispatch(run, planned.steps) };
   }
 }
 
@@ -104,10 +105,29 @@ async function planRound(run: Run): Promise<Plan | 'decided_elsewhere'> {
 
 async function settledOf(run: Run, step: PlannedStep): Promise<SettledStep | null> {
   const task = taskOf(run, step);
-  const result = await readResult(run.store, task);
-  if (!result) return null;
-  if (result.error) return failedStep(step, task, result.error.message, result.completed_at);
-  return settledStep(run.blueprint, step, task, result, await loadValue(run.store, result));
+  const results = await readChain(run.store, task);
+  const result = results?.at(-1);
+  if (!results || !result) return null;
+  const { attempt, error } = result;
+  if (error) return failedStep(step, { ...task, attempt }, error.message, result.completed_at);
+  return settledStep(run.blueprint, step, task, results, await loadValue(run.store, result));
+}
+
+/** The results of an attempt and of those that its rule asks for; null until the last of them is there. */
+async function readChain(
+  store: ObjectStore,
+  { task_id, attempt }: StepTask,
+): Promise<[TaskResult, ...TaskResult[]] | null> {
+  const first = await readResult(store, { task_id, attempt });
+  if (!first) return null;
+  const results: [TaskResult, ...TaskResult[]] = [first];
+  for (let next = first.retry; next; ) {
+    const result = await readResult(store, { task_id, attempt: next.attempt });
+    if (!result) return null;
+    results.push(result);
+    next = result.retry;
+  }
+  return results;
 }
 
 async function endOf(
@@ -133,9 +153,9 @@ async function endOf(
   return null;
 }
 
-function dispatch(run: Run, steps: readonly PlannedStep[], now: number): Promise<DispatchedStep[]> {
+function dispatch(run: Run, steps: readonly PlannedStep[]): Promise<DispatchedStep[]> {
   const { store, run_id, record, round } = run;
-  const timeout_secs = (expiryOf(record, round) - now) / 1000;
+  const expires_at = new Date(expiryOf(record, round)).toISOString();
   return inLanes(steps, async (step) => {
     const task = taskOf(run, step);
     const text = canonicalJson(step.in);
@@ -145,7 +165,7 @@ function dispatch(run: Run, steps: readonly PlannedStep[], now: number): Promise
       ...task,
       blueprint: { digest: record.blueprint_digest },
       in_ref: { key, sha256: sha256(text) },
-      timeout_secs,
+      expires_at,
     };
   });
 }

@@ -1,5 +1,8 @@
 /** One execution of a flow in this process: a loop over `plan` with bounded concurrency, resumable from the store. */
+import { setTimeout as startTimer } from 'node:timers';
+import { setTimeout } from 'node:timers/promises';
 import { runAttempt } from './attempt.ts';
+import { now } from './clock.ts';
 import { ERRORS, StepspawnError } from './errors.ts';
 import type { PlannedStep } from './flow/lane.ts';
 import { type FlowRun, startFlow } from './flow/run.ts';
@@ -8,6 +11,7 @@ import type { JsonValue } from './json.ts';
 import { STORE_PATIENCE_MS } from './limits.ts';
 import { pollFor } from './poll.ts';
 import type { AttemptPorts } from './ports.ts';
+import { followRetries } from './retry.ts';
 import { loadValue } from './settle.ts';
 import { type RunRequest, startRun } from './start-run.ts';
 import { failedStep, settledStep, stepTask } from './step.ts';
@@ -30,7 +34,7 @@ import type { Blueprint } from './validate.ts';
 export interface StepProgress {
   readonly task_id: string;
   readonly ref: string;
-  readonly state: 'started' | 'passed' | 'blocked' | 'failed' | 'stopped';
+  readonly state: 'started' | 'retrying' | 'passed' | 'blocked' | 'failed' | 'stopped';
   readonly replayed: boolean;
   readonly message: string | null;
   readonly warnings: readonly string[];
@@ -167,7 +171,7 @@ function watchRun({ round, ports, ttl_secs }: Drive, stop: (why: StopReason) => 
     if (await isCancelled(ports.store, round)) stop('cancelled');
   };
   const stopPolling = pollFor(ports.cancel_poll, look);
-  const timer = setTimeout(() => stop('expired'), Math.min(ttl_secs * 1000, 2 ** 31 - 1));
+  const timer = startTimer(() => stop('expired'), Math.min(ttl_secs * 1000, 2 ** 31 - 1));
   const onAbort = (): void => stop('interrupted');
   if (ports.signal?.aborted) onAbort();
   ports.signal?.addEventListener('abort', onAbort, { once: true });
@@ -191,6 +195,7 @@ async function runStep(
     step,
   });
   const { task_id } = task;
+  let attempt = task.attempt;
   const tell = (state: StepProgress['state'], about: Partial<TaskResult> = {}): void => {
     const { replayed = false, message = null, warnings = [] } = about;
     ports.onProgress?.({ task_id, ref: step.ref, state, replayed, message, warnings });
@@ -198,16 +203,38 @@ async function runStep(
   tell('started');
   try {
     const whole = { ...task, blueprint: blueprint.document, in: step.in };
-    const result = await settledAttempt(() => runAttempt(whole, { ...ports, signal }), signal);
+    const results = await followRetries(
+      attempt,
+      (number) => {
+        attempt = number;
+        return settledAttempt(() => runAttempt({ ...whole, attempt }, { ...ports, signal }), signal);
+      },
+      async (result, next) => {
+        tell('retrying', { ...result, warnings: [] });
+        await waitUntil(Date.parse(next.not_before), signal);
+      },
+    );
+    const result = results.at(-1) ?? results[0];
     tell(result.ok ? 'passed' : 'blocked', result);
-    return settledStep(blueprint, step, task, result, await loadValue(run.store, result));
+    return settledStep(blueprint, step, task, results, await loadValue(run.store, result));
   } catch (error) {
     if (!(error instanceof StepspawnError) || !ERRORS[error.code].stored) {
       tell('stopped');
       throw error;
     }
     tell('failed', { message: error.message });
-    return failedStep(step, task, error.message);
+    return failedStep(step, { ...task, attempt }, error.message);
+  }
+}
+
+/** Waits for a time. Throws AttemptInProgress when the signal aborts before. */
+async function waitUntil(time: number, signal: AbortSignal): Promise<void> {
+  try {
+    await setTimeout(Math.max(0, time - now()), undefined, { signal });
+  } catch (error) {
+    throw new StepspawnError('AttemptInProgress', 'interrupted while a new attempt was not due yet', {
+      cause: error,
+    });
   }
 }
 
@@ -219,7 +246,7 @@ async function settledAttempt<T>(run: () => Promise<T>, signal: AbortSignal): Pr
     } catch (error) {
       const held = error instanceof StepspawnError && error.code === 'AttemptInProgress';
       if (!held || signal.aborted) throw error;
-      await new Promise((resolve) => setTimeout(resolve, IN_PROGRESS_POLL_MS));
+      await setTimeout(IN_PROGRESS_POLL_MS);
     }
   }
 }

@@ -3,6 +3,7 @@ import { timestamp } from './clock.ts';
 import type { PlannedStep } from './flow/lane.ts';
 import type { StepResult } from './flow/step-result.ts';
 import { isObject, type JsonObject, type JsonValue, sha256 } from './json.ts';
+import { spentBy, sumSpent } from './spent.ts';
 import type { StepEntry } from './store/run-store.ts';
 import type { TaskResult } from './task.ts';
 import type { Blueprint } from './validate.ts';
@@ -46,17 +47,22 @@ export interface SettledStep {
   readonly result: StepResult;
 }
 
-/** What a stored result means to the flow; `value` is the result's, wherever it lies. */
+/** What the stored results of a step's attempts mean to the flow; `value` is the last one's, wherever it lies. */
 export function settledStep(
   { compiled }: Blueprint,
   step: PlannedStep,
   task: StepTask,
-  result: TaskResult,
+  results: readonly [TaskResult, ...TaskResult[]],
   value: JsonValue,
 ): SettledStep {
-  const { completed_at } = result;
+  const result = results.at(-1) ?? results[0];
+  const { completed_at, attempt } = result;
   const status = result.reason === 'cancelled' ? 'cancelled' : result.status;
-  const entry = entryOf(step, task, status, completed_at);
+  const spent = sumSpent(results.map(({ stats }) => spentBy(stats)));
+  const entry = {
+    ...entryOf(step, { ...task, attempt }, status, completed_at),
+    ...(Object.keys(spent).length > 0 && { spent }),
+  };
   if (!result.ok) return { entry, result: { status: 'blocked', value, completed_at } };
   const agent = compiled.agents[step.ref];
   const fold = agent === undefined || !keepsText(agent, task.context);

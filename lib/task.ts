@@ -111,6 +111,12 @@ export interface ReportedError {
   readonly class: string | null;
 }
 
+export interface NextAttempt {
+  readonly attempt: number;
+  /** RFC 3339 */
+  readonly not_before: string;
+}
+
 /** A stream of the child as the result tells it; `key` names the whole of it where it is more than the tail. */
 export interface StreamSummary {
   readonly size_bytes: number;
@@ -144,6 +150,9 @@ export interface TaskResult {
   readonly error?: ErrorBody;
   readonly exit: ExitStatus;
   readonly stats: Stats;
+  readonly reported_error?: ReportedError;
+  /** the new attempt that the template's rule asks for */
+  readonly retry?: NextAttempt;
   readonly stdout: StreamSummary;
   readonly stderr: StreamSummary;
   readonly warnings: readonly string[];

@@ -1,4 +1,4 @@
-/** The eight placeholders: one tokenizer, which the check and the renderer share. */
+/** The eight placeholders and `{lbrace}`, a literal brace: one tokenizer, which the check and the renderer share. */
 import { nearest } from './nearest.ts';
 
 export const PLACEHOLDERS = [
@@ -15,6 +15,9 @@ export type Placeholder = (typeof PLACEHOLDERS)[number];
 
 const KNOWN: ReadonlySet<string> = new Set(PLACEHOLDERS);
 const CLOSED_SET = PLACEHOLDERS.map((name) => `{${name}}`).join(' ');
+
+/** Stands for `{`, so that what follows is text: `${lbrace}name}` is `${name}`. */
+const LITERAL_BRACE = 'lbrace';
 
 function isPlaceholder(name: string): name is Placeholder {
   return KNOWN.has(name);
@@ -46,7 +49,7 @@ function isNameLetter(code: number): boolean {
   return (code >= 0x61 && code <= 0x7a) || code === 0x5f;
 }
 
-/** A token that is not one of the eight. */
+/** A token that is none of the eight and no literal brace. */
 export interface UnknownPlaceholder {
   readonly token: string;
   readonly offset: number;
@@ -57,7 +60,7 @@ export interface UnknownPlaceholder {
 /** Whether a template names nothing but the eight. */
 export function isValidTemplate(template: string): boolean {
   for (let token = nextToken(template, 0); token; token = nextToken(template, token.end)) {
-    if (!isPlaceholder(token.name)) return false;
+    if (!isPlaceholder(token.name) && token.name !== LITERAL_BRACE) return false;
   }
   return true;
 }
@@ -66,23 +69,23 @@ export function isValidTemplate(template: string): boolean {
 export function* unknownPlaceholders(template: string): Generator<UnknownPlaceholder> {
   for (let token = nextToken(template, 0); token; token = nextToken(template, token.end)) {
     const { name, start } = token;
-    if (isPlaceholder(name)) continue;
+    if (isPlaceholder(name) || name === LITERAL_BRACE) continue;
     const shown = name.length > 40 ? `${name.slice(0, 40)}…` : name;
     const known = nearest(name, PLACEHOLDERS);
     const hint = known === undefined ? '' : ` (did you mean {${known}}?)`;
-    const advice =
-      template[start - 1] === '$' ? shellAdvice(shown) : known === undefined ? literalAdvice(shown) : '';
-    const message = `{${shown}} at offset ${start} is not a placeholder${hint}; use one of ${CLOSED_SET}${advice}`;
+    const literal = template[start - 1] === '$' || known === undefined ? literalAdvice(template, token) : '';
+    const message = `{${shown}} at offset ${start} is not a placeholder${hint}; use one of ${CLOSED_SET}${literal}`;
     yield { token: `{${name}}`, offset: start, message };
   }
 }
 
-function shellAdvice(name: string): string {
-  return `; as a shell variable \${${name}} collides with placeholders: write $${name}, or put it in env under an upper-case name`;
-}
-
-function literalAdvice(name: string): string {
-  return `; as literal text write { ${name} } with spaces where the program allows it, or set env OPEN to "{" and write "\${OPEN}${name}}" for sh -c`;
+/** How to write the token as text, with the sign before it by which one recognises it. */
+function literalAdvice(template: string, { name, start }: Token): string {
+  const shown = name.length > 40 ? `${name.slice(0, 40)}…` : name;
+  const sign = template[start - 1] ?? '';
+  const before = /[$%]/.test(sign) ? sign : '';
+  const shell = before === '$' ? ` (a shell also takes $${shown})` : '';
+  return `; as literal text write ${before}{lbrace}${shown}} for ${before}{${shown}}${shell}`;
 }
 
 /** Whether the template names the placeholder. */
@@ -98,7 +101,7 @@ export interface RenderedText {
 
 /**
  * Replaces every placeholder by its value in one pass, so that a value is never scanned again; unknown tokens
- * stay as they are. `system` and `tools_csv` may be absent and are then empty.
+ * stay as they are, `{lbrace}` becomes `{`. `system` and `tools_csv` may be absent and are then empty.
  */
 export function renderText(
   template: string,
@@ -109,6 +112,11 @@ export function renderText(
   let copied = 0;
   for (let token = nextToken(template, 0); token; token = nextToken(template, token.end)) {
     const { name, start, end } = token;
+    if (name === LITERAL_BRACE) {
+      text += `${template.slice(copied, start)}{`;
+      copied = end;
+      continue;
+    }
     if (!isPlaceholder(name)) continue;
     const value = values[name];
     if (value === undefined && !MAY_BE_ABSENT.has(name) && !missing.includes(name)) missing.push(name);

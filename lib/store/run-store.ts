@@ -16,6 +16,7 @@ import {
   sha256,
   toDouble,
 } from '../json.ts';
+import { type Spent, sumSpent } from '../spent.ts';
 import { runKey } from './keys.ts';
 import type { ObjectStore } from './object-store.ts';
 import { parseStored } from './result-store.ts';
@@ -28,6 +29,8 @@ export interface StepEntry {
   readonly position: string;
   readonly status: 'passed' | 'blocked' | 'failed' | 'cancelled';
   readonly completed_at: string;
+  /** by all attempts of the step in this round */
+  readonly spent?: Spent;
 }
 
 export interface RunError {
@@ -47,6 +50,8 @@ export interface Ended {
   readonly steps: readonly StepEntry[];
   /** attempt numbers that a retry would use, by task id, where they differ from 1 */
   readonly retry_attempts: Readonly<Record<string, number>>;
+  /** by all steps of all rounds, where programs told */
+  readonly totals?: Spent;
   readonly completed_at: string;
 }
 
@@ -59,11 +64,13 @@ export interface Round {
   readonly started_at: string;
   /** what depended on time in earlier rounds and still holds */
   readonly decided: Readonly<Record<string, number>>;
+  /** by attempts of earlier rounds that this one does not answer from the store */
+  readonly spent: Spent;
   readonly ended: Ended | null;
 }
 
 /** How a round ended, before it is stored. */
-export type RoundEnd = Omit<Ended, 'run_id' | 'completed_at'>;
+export type RoundEnd = Omit<Ended, 'run_id' | 'completed_at' | 'totals'>;
 
 /** Who a run is: written once, before anything of it runs. */
 export interface RunRecord {
@@ -102,19 +109,25 @@ export async function openRound(
   const start: RoundStart = {
     attempts: newest.ended.retry_attempts,
     decided: await stillDecided(store, newest),
+    spent: sumSpent([newest.spent, ...repeatedSteps(newest).map(({ spent }) => spent)]),
     started_at: timestamp(),
   };
   await store.create(runKey(runId, `${number}/start.json`), compactJson(start));
   return newestRound(store, runId);
 }
 
-type RoundStart = Pick<Round, 'attempts' | 'decided' | 'started_at'>;
+type RoundStart = Pick<Round, 'attempts' | 'decided' | 'spent' | 'started_at'>;
+
+/** Steps of a round that ended which a retry runs again. */
+function repeatedSteps({ ended }: Round): StepEntry[] {
+  return (ended?.steps ?? []).filter(
+    ({ task_id, attempt }) => (ended?.retry_attempts[task_id] ?? 0) > attempt,
+  );
+}
 
 /** Decisions of a round, but those of fan-outs in which a step ended the run: there everything is open again. */
 async function stillDecided(store: ObjectStore, round: Round): Promise<Record<string, number>> {
-  const again = (round.ended?.steps ?? []).filter(
-    ({ task_id, attempt }) => (round.ended?.retry_attempts[task_id] ?? 0) > attempt,
-  );
+  const again = repeatedSteps(round);
   const kept = [...(await readDecisions(store, round))].filter(
     ([at]) => !again.some(({ position }) => position.startsWith(`${at}/body/`)),
   );
@@ -135,8 +148,8 @@ export async function newestRound(store: ObjectStore, runId: string): Promise<Ro
     if (next) continue;
     const start = (await readJson(store, runKey(runId, `${number}/start.json`))) as RoundStart | null;
     const started_at = start?.started_at ?? (await readRun(store, runId))?.created_at ?? timestamp();
-    const { attempts = {}, decided = {} } = start ?? {};
-    return { run_id: runId, number, attempts, decided, started_at, ended };
+    const { attempts = {}, decided = {}, spent = {} } = start ?? {};
+    return { run_id: runId, number, attempts, decided, spent, started_at, ended };
   }
 }
 
@@ -178,7 +191,13 @@ export function retryAttempts(
 
 /** Stores how the round ended, once; what is stored is the answer. */
 export async function endRound(store: ObjectStore, round: Round, end: RoundEnd): Promise<Ended> {
-  const ended: Ended = { run_id: round.run_id, ...end, completed_at: timestamp() };
+  const totals = sumSpent([round.spent, ...end.steps.map(({ spent }) => spent)]);
+  const ended: Ended = {
+    run_id: round.run_id,
+    ...end,
+    ...(Object.keys(totals).length > 0 && { totals }),
+    completed_at: timestamp(),
+  };
   const key = runKey(round.run_id, `${round.number}/result.json`);
   await store.create(key, storable(ended));
   return ((await readJson(store, key)) as Ended | null) ?? ended;

@@ -2,6 +2,7 @@
 import type { SubprocessOutput } from '../blueprint/output-schema.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
 import { isObject, isRaw, member, toDouble } from '../json.ts';
+import { saturated, sumUsage } from '../spent.ts';
 import type { ExitStatus, Stats, Usage } from '../task.ts';
 import { head } from './text.ts';
 
@@ -134,23 +135,6 @@ function readCounts(raw: JsonObject): Usage | undefined {
     ...(read !== undefined && { cache_read_tokens: read }),
     ...(write !== undefined && { cache_write_tokens: write }),
   };
-}
-
-/** The sum of what is there, or undefined where nothing is. */
-export function sumUsage(parts: readonly (Usage | undefined)[]): Usage | undefined {
-  const sums: Record<string, number> = {};
-  for (const part of parts) {
-    for (const [name, tokens] of Object.entries(part ?? {}))
-      sums[name] = saturated((sums[name] ?? 0) + tokens);
-  }
-  const { input_tokens, output_tokens, total_tokens, ...cache } = sums;
-  if (input_tokens === undefined || output_tokens === undefined || total_tokens === undefined)
-    return undefined;
-  return { input_tokens, output_tokens, total_tokens, ...cache };
-}
-
-function saturated(tokens: number): number {
-  return Math.min(tokens, Number.MAX_SAFE_INTEGER);
 }
 
 /** A whole number of at least 0 in integer spelling, saturated at 2^53 - 1; undefined for all else. */

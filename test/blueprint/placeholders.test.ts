@@ -29,15 +29,17 @@ describe('the check', () => {
   });
 
   test('tells a shell variable how to be written', () => {
-    expect(messages('echo ${home}')[0]).toContain('write $home, or put it in env under an upper-case name');
+    expect(messages('echo ${home}')[0]).toContain(
+      'write ${lbrace}home} for ${home} (a shell also takes $home)',
+    );
+    expect(messages('echo ${promt}')[0]).toContain('did you mean {prompt}?');
+    expect(messages('echo ${promt}')[0]).toContain('write ${lbrace}promt} for ${promt}');
   });
 
   test('tells other literal text how to be written, and the advice is itself valid', () => {
-    const [message] = messages('curl -w %{http_code}');
-    expect(message).toContain('write { http_code } with spaces');
-    expect(message).toContain('set env OPEN to "{" and write "${OPEN}http_code}" for sh -c');
-    expect(isValidTemplate('curl -w "%${OPEN}http_code}"')).toBe(true);
-    expect(isValidTemplate('awk { print }')).toBe(true);
+    expect(messages('curl -w %{http_code}')[0]).toMatch(/write %\{lbrace\}http_code\} for %\{http_code\}$/);
+    expect(messages("awk '{print}'")[0]).toMatch(/write \{lbrace\}print\} for \{print\}$/);
+    expect(messages('{promt}')[0]).not.toContain('literal');
   });
 
   test('a name of a megabyte does not make a message of a megabyte', () => {
@@ -158,4 +160,20 @@ describe('for any template', () => {
       }),
     );
   });
+});
+
+test.each([
+  ['%{lbrace}http_code}', '%{http_code}'],
+  ['${lbrace}home}', '${home}'],
+  ["awk '{lbrace}print}'", "awk '{print}'"],
+  ['{lbrace}prompt}', '{prompt}'],
+  ['{lbrace}{prompt}}', '{P}'],
+  ['{{prompt}}', '{P}'],
+  ['{lbrace}lbrace}', '{lbrace}'],
+  ['{lbrace}{lbrace}', '{{'],
+  ['{Lbrace}{ lbrace }', '{Lbrace}{ lbrace }'],
+])('%s is %s: a literal brace, and what follows it is text', (template, text) => {
+  expect(isValidTemplate(template)).toBe(true);
+  expect([...unknownPlaceholders(template)]).toEqual([]);
+  expect(renderText(template, { prompt: 'P' })).toEqual({ text, missing: [] });
 });

@@ -456,7 +456,7 @@ describe('plan', () => {
       const hop = (await handlers.plan({ run_id }, context())) as { status: string; steps?: JsonObject[] };
       if (hop.status !== 'dispatch') return { status: hop.status, hops, dispatched };
       dispatched += hop.steps?.length ?? 0;
-      await Promise.allSettled((hop.steps ?? []).map((event) => handlers.spawn(event, context())));
+      await Promise.allSettled((hop.steps ?? []).map((step) => handlers.spawn({ step }, context())));
     }
   }
 
@@ -481,6 +481,67 @@ describe('plan', () => {
     expect(await drive('R-plan')).toEqual({ status: 'done', hops: 1, dispatched: 0 });
     const { body } = (await handlers.plan(rest('GET', '/v1/runs/R-plan'), context())) as RestAnswer;
     expect(body).toBe('{"run_id":"R-plan","status":"done","ctx":{"k":1,"a":{"n":1.0},"b":{"n":1.0}}}');
+  });
+
+  test('a rule for new attempts: RetryDue until it is due, then the same event runs the next one', async () => {
+    const once = join(folder, 'retried');
+    const script = `mkdir ${once} || { echo '{"r":1}'; exit; }; echo '{"code":429,"u":{"input":3,"output":4}}'; exit 1`;
+    const blueprint = oneStep({
+      argv: ['sh', '-c', script],
+      output: { stats: { usage_ptr: '/u' } },
+      retry: { when: { ptr: '/code', equals: 429 }, max_attempts: 2, backoff_secs: 1.5 },
+    });
+    await start('R-rule', blueprint);
+    const hop = (await handlers.plan({ run_id: 'R-rule' }, context())) as { steps: JsonObject[] };
+    const send = (): Promise<unknown> => handlers.spawn({ step: hop.steps[0] }, context());
+    await expect(send()).rejects.toMatchObject({
+      name: 'RetryDue',
+      message: expect.stringMatching(
+        /^attempt 1 of task ST-\w+ is not ok \(exit_nonzero\); attempt 2 may start at 2/,
+      ),
+    });
+    await expect(send()).rejects.toMatchObject({ name: 'RetryDue' });
+    expect(await handlers.plan({ run_id: 'R-rule' }, context())).toEqual(hop);
+    await expect
+      .poll(() => send().catch(({ name }) => name), { timeout: 20_000 })
+      .toMatchObject({
+        attempt: 2,
+        status: 'passed',
+      });
+    expect(await drive('R-rule')).toEqual({ status: 'done', hops: 1, dispatched: 0 });
+    expect(await call('plan', rest('GET', '/v1/runs/R-rule'))).toMatchObject({
+      body: {
+        ctx: { r: { r: 1 } },
+        totals: { usage: { input_tokens: 3, output_tokens: 4, total_tokens: 7 } },
+      },
+    });
+    const alone = {
+      ...request({ argv: ['sh', '-c', 'exit 7'], retry: { when: { exit_codes: [7] }, max_attempts: 2 } }),
+    };
+    expect(await handlers.spawn(alone, context())).toMatchObject({ ok: false, retry: { attempt: 2 } });
+    const following = { ...alone, follow_retries: true };
+    await expect
+      .poll(() => handlers.spawn(following, context()).catch(({ name }) => name), { timeout: 20_000 })
+      .toMatchObject({
+        attempt: 2,
+        ok: false,
+      });
+  });
+
+  test('a step of a run whose time is over is not started', async () => {
+    await startRun({ run_id: 'R-over', blueprint: oneStep({ argv: ['true'] }), ttl_secs: 0.001 }, store);
+    const step = {
+      task_id: 'ST-over',
+      attempt: 1,
+      agent: 'w',
+      blueprint: oneStep({ argv: ['true'] }),
+      in: 'x',
+    };
+    const expires_at = new Date(Date.now() - 1).toISOString();
+    expect(await handlers.spawn({ step: { ...step, expires_at } }, context())).toMatchObject({
+      status: 'expired',
+    });
+    expect(await store.read(attemptKey('ST-over', 1, 'claim.json'))).toBeNull();
   });
 
   test('a fan-out is one hop; a blocked step and one that cannot start end the run and are named', async () => {
