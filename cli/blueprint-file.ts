@@ -69,7 +69,8 @@ export function launchContext(workDir: string | undefined): JsonObject {
 
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
-async function readInput(file: string): Promise<Buffer> {
+/** The bytes of a file. Throws UsageError when it cannot be read. */
+export async function readInput(file: string): Promise<Buffer> {
   try {
     const bytes = await readFile(file);
     if (bytes.length > MAX_FILE_BYTES)

@@ -58,6 +58,20 @@ const secrets = (command: Command): Command =>
     {},
   );
 
+program
+  .command('test')
+  .description('test templates without their programs: recorded output in, expected result out')
+  .argument('<file>', 'Blueprint: JSON (comments allowed) or YAML')
+  .option('--fixtures <path>', 'the tests (default: x.test.json beside x.json)')
+  .addHelpText(
+    'after',
+    `
+The fixtures are {"tests": [{"name", "agent"?, "request"?: {"in"?, "context"?, "task_id"?, "attempt"?},
+"command"?: what must be rendered, "error"?: the code that rendering must throw, "recorded"?: {"stdout" or "stdout_file",
+"stderr" or "stderr_file", "exit_code", "signal", "ended_for"}, "result"?: what it must come to}]}.`,
+  )
+  .action(async (file, options) => (await import('./test.ts')).testCommand(file, options));
+
 secrets(store(payload(program.command('spawn'))))
   .description('run one attempt of one agent and print its result')
   .option('--timeout-secs <n>', 'time limit in seconds', seconds)

@@ -23,8 +23,18 @@ test.each([
   ['13-fanout-aggregate.json', { words: ['one', 'three', 'fifteen'], lanes: expect.any(Array), total: 15 }],
   ['14-retry-loop.json', { draft: { good: true }, tries: 3, last_error: expect.stringContaining('no luck') }],
   ['15-event-stream.json', { parts: [1, 2, 3] }],
-])('examples/%s runs', async (file, ctx) => {
+  [
+    '16-json-lines.json',
+    { task: 'what is the answer?', answer: 'forty-two' },
+    { usage: { input_tokens: 19, output_tokens: 2, total_tokens: 21 } },
+  ],
+])('examples/%s runs', async (file, ctx, totals?: object) => {
   const { code, stdout, stderr } = await cli(['run', join(examples, file)], mkdtempSync(join(folder, 'x-')));
   expect([code, stderr]).toEqual([0, expect.any(String)]);
-  expect(JSON.parse(stdout)).toEqual({ run_id: expect.any(String), status: 'done', ctx });
+  expect(JSON.parse(stdout)).toEqual({ run_id: expect.any(String), status: 'done', ctx, totals });
+});
+
+test('the fixtures beside an example pass', async () => {
+  const { code, stdout } = await cli(['test', join(examples, '16-json-lines.json')], folder);
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { ok: true, passed: 5, failed: 0 }]);
 });

@@ -44,7 +44,7 @@ const CHUNK_BYTES = 256 * 1024;
 /** Reads the child's output as the worker declares it; in stream modes while the child runs. */
 export function collectOutput(options: {
   readonly worker: Worker;
-  readonly scratch: Scratch;
+  readonly scratch: Pick<Scratch, 'file'>;
   /** hides secrets in tails, messages and stored streams; values stay as they are */
   readonly mask: Mask;
   readonly onEvent?: ((event: StreamEvent) => void) | undefined;

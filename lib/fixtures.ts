@@ -1,0 +1,153 @@
+/** Tests of a Blueprint's templates without their programs: a request, what the program printed, what it must come to. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import * as z from 'zod';
+import type { Worker } from './blueprint/compile.ts';
+import { previewCommand } from './child.ts';
+import { StepspawnError } from './errors.ts';
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  jsonEquals,
+  member,
+  parseJson,
+  toPointer,
+} from './json.ts';
+import { findAgent } from './prepare.ts';
+import { AnyObject, Attempt, Json, type Task, TaskId, Whole } from './task.ts';
+import { checkedBlueprint } from './validate.ts';
+import { collectOutput } from './worker/collect.ts';
+import { createMask } from './worker/mask.ts';
+import type { Exit } from './worker/spawn.ts';
+
+/** A request as far as templates see it. */
+const Request = z.strictObject({
+  in: Json.optional(),
+  context: AnyObject.optional(),
+  task_id: TaskId.optional(),
+  attempt: Attempt.optional(),
+});
+
+/** What the program printed and how it ended; what `_file` names lies beside the fixtures. */
+const Recorded = z.strictObject({
+  stdout: z.string().optional(),
+  stdout_file: z.string().optional(),
+  stderr: z.string().optional(),
+  stderr_file: z.string().optional(),
+  exit_code: Whole.pipe(z.int().min(0).max(255)).optional(),
+  signal: z.string().optional(),
+  ended_for: z.enum(['timed_out', 'cancelled', 'output_limit', 'silent']).optional(),
+});
+type Recorded = z.infer<typeof Recorded>;
+
+/** Members of `command` and `result` that are not named may be anything; `result.value` is compared as a whole. */
+export const Fixture = z
+  .strictObject({
+    name: z.string(),
+    agent: z.string().optional(),
+    request: Request.optional(),
+    command: AnyObject.optional(),
+    error: z.string().optional(),
+    recorded: Recorded.optional(),
+    result: AnyObject.optional(),
+  })
+  .refine(
+    ({ command, error, result }) => command !== undefined || error !== undefined || result !== undefined,
+    'a test without command, error or result cannot fail; say what is expected',
+  );
+export type Fixture = z.infer<typeof Fixture>;
+export const Fixtures = z.strictObject({
+  tests: z.array(Fixture).refine((tests) => tests.length > 0, 'expected at least one test'),
+});
+
+/** Something that is not as a fixture says. */
+export interface Difference {
+  /** JSON Pointer into the fixture */
+  readonly path: string;
+  readonly expected: JsonValue;
+  /** null where nothing is there */
+  readonly actual: JsonValue;
+}
+
+/** Where a fixture's files are: an empty folder to write to, and how to read what it names. */
+export interface FixturePlace {
+  readonly folder: string;
+  readonly read: (name: string) => Promise<Uint8Array>;
+}
+
+/**
+ * What of a fixture does not hold; none = it passes. `agent` may be left out where the document has one. Throws
+ * InvalidBlueprint, and InvalidTask for an agent that is not there.
+ */
+export async function runFixture(
+  document: JsonValue,
+  fixture: Fixture,
+  place: FixturePlace,
+): Promise<readonly Difference[]> {
+  const blueprint = await checkedBlueprint(document);
+  const names = Object.keys(blueprint.compiled.agents);
+  const { name, worker } = findAgent(blueprint, fixture.agent ?? (names.length === 1 ? names[0]! : ''));
+  const command = await rendered({
+    task_id: 'T-1',
+    attempt: 1,
+    ...fixture.request,
+    agent: name,
+    blueprint: document,
+  });
+  const { code = null } = command;
+  if (code !== (fixture.error ?? null))
+    return [{ path: '/error', expected: fixture.error ?? null, actual: command.message ?? code }];
+  const result = fixture.result && (await outcomeOf(worker, fixture.recorded ?? {}, place));
+  return [
+    ...differences(fixture.command ?? {}, command, ['command']),
+    ...differences(fixture.result ?? {}, result ?? {}, ['result']),
+  ];
+}
+
+/** The Command, or the error that rendering throws. */
+async function rendered(task: Task): Promise<JsonObject> {
+  try {
+    return { ...(await previewCommand(task)) } as unknown as JsonObject;
+  } catch (error) {
+    if (error instanceof StepspawnError) return { code: error.code, message: error.message };
+    throw error;
+  }
+}
+
+async function outcomeOf(
+  worker: Worker,
+  recorded: Recorded,
+  { folder, read }: FixturePlace,
+): Promise<JsonObject> {
+  const file = (name: string): string => join(folder, name);
+  const put = async (name: string, text: string | undefined, source: string | undefined) => {
+    const bytes = source === undefined ? Buffer.from(text ?? '') : await read(source);
+    await writeFile(file(name), bytes);
+    return { path: file(name), size_bytes: bytes.length };
+  };
+  const { stdout, stdout_file, stderr, stderr_file, exit_code, signal, ended_for } = recorded;
+  const exit: Exit = {
+    status: { code: signal === undefined ? (exit_code ?? 0) : null, signal: signal ?? null },
+    cause: ended_for ?? null,
+    stdout: await put('stdout', stdout, stdout_file),
+    stderr: await put('stderr', stderr, stderr_file),
+    warnings: [],
+  };
+  const { outcome } = await collectOutput({ worker, scratch: { file }, mask: createMask([]) }).settle(exit);
+  if ('value' in outcome) return outcome as unknown as JsonObject;
+  const { content, ...rest } = outcome;
+  return { ...rest, value: parseJson((await buffer(content())).toString()) } as unknown as JsonObject;
+}
+
+function differences(expected: JsonValue, actual: JsonValue, path: readonly string[]): Difference[] {
+  const at = path.join('/');
+  if (isObject(expected) && isObject(actual) && at !== 'result/value')
+    return Object.keys(expected).flatMap((key) =>
+      differences(expected[key]!, member(actual, key) ?? null, [...path, key]),
+    );
+  const isIn = at === 'result/message' && typeof expected === 'string' && typeof actual === 'string';
+  const holds = isIn ? actual.includes(expected) : jsonEquals(expected, actual);
+  return holds ? [] : [{ path: toPointer(path), expected, actual }];
+}
