@@ -46,7 +46,7 @@ function scan(document: Buffer): void {
   for (let at = 0; at < document.length; at += CHUNK_BYTES)
     scanner.push(document.subarray(at, at + CHUNK_BYTES));
   const answer = scanner.end();
-  const range = answer.ok ? answer.found.get(POINTER) : undefined;
+  const range = answer.ok ? answer.find(POINTER) : undefined;
   check(range && parseJson(document.toString('utf8', range.start, range.end)));
 }
 

@@ -60,6 +60,11 @@ export function newReading(root: Wanted, maxDepth: number): Reading {
   };
 }
 
+/** Makes the reading one of another value that begins at or after an offset. */
+export function restartReading(reading: Reading, root: Wanted, offset: number): void {
+  Object.assign(reading, { state: VALUE, depth: 0, slot: root, offset, failure: null });
+}
+
 /**
  * Reads on from `from`; the index of the first byte of a token that the end of `bytes` cuts, which the next bytes
  * must begin with. One loop with its state in local variables, because that is three times as fast as one function

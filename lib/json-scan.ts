@@ -3,7 +3,15 @@
  * at some pointers stand. Memory does not grow with the document.
  */
 import { isHit, type Wanted, wantedBy } from './json-scan-pointer.ts';
-import { endReading, isDone, newReading, type Reading, readValue, unexpected } from './json-scan-value.ts';
+import {
+  endReading,
+  isDone,
+  newReading,
+  type Reading,
+  readValue,
+  restartReading,
+  unexpected,
+} from './json-scan-value.ts';
 
 /** Offsets in bytes from the beginning of the stream; `end` is the first byte after. */
 export interface ByteRange {
@@ -12,34 +20,23 @@ export interface ByteRange {
 }
 
 export type Scan =
-  /** `found` has the pointers that are hit; of duplicate keys the last counts */
-  | { readonly ok: true; readonly document: ByteRange; readonly found: ReadonlyMap<string, ByteRange> }
+  /** of duplicate keys the last counts; good until the next document begins */
+  | { readonly ok: true; readonly document: ByteRange; readonly find: Match['find'] }
   /** `at` is the offset of what cannot stand there, or the length where the document ends early */
   | { readonly ok: false; readonly at: number; readonly message: string };
-
-/** The elements of a top-level list, told one by one as each ends. */
-export interface Items {
-  /** what is looked for in each */
-  readonly pointers: readonly string[];
-  readonly onItem: (item: Match) => void;
-}
 
 /** A value, and where in it the pointers hit. */
 export interface Match {
   readonly range: ByteRange;
-  readonly found: ReadonlyMap<string, ByteRange>;
+  readonly find: (pointer: string) => ByteRange | undefined;
 }
 
 export interface JsonScanner {
   /** Takes the next bytes, cut anywhere; the chunk is not kept. False: no document, whatever follows. */
   push(chunk: Uint8Array): boolean;
   end(): Scan;
-}
-
-export interface ScanOptions {
-  /** nested containers that there may be; as many as foreign JSON may have when absent */
-  readonly maxDepth?: number;
-  readonly items?: Items;
+  /** Begins another document, which stands further on in the same bytes: at this offset or after it. */
+  restart(offset: number): void;
 }
 
 /** As many nested containers as foreign JSON may have. */
@@ -51,27 +48,42 @@ const MAX_DEPTH = 127;
  * double and escapes of lone surrogates are refused. Pointers are RFC 6901 and reach own members and existing
  * indices. Throws RangeError for a pointer that is neither empty nor begins with `/`.
  */
-export function createJsonScanner(pointers: readonly string[], options: ScanOptions = {}): JsonScanner {
-  const { maxDepth = MAX_DEPTH, items } = options;
+export function createJsonScanner(pointers: readonly string[], maxDepth: number = MAX_DEPTH): JsonScanner {
   const { root, targets } = wantedBy(pointers);
-  if (items) root.each = itemsFor(items);
+  return scannerFor(root, targets, maxDepth);
+}
+
+/** The same for a document that may be a list: its items are told, each with where the pointers hit in it. */
+export function createListScanner(
+  pointers: readonly string[],
+  onItem: (item: Match) => void,
+  maxDepth: number = MAX_DEPTH,
+): JsonScanner {
+  const { root, targets } = wantedBy([]);
+  const item = wantedBy(pointers);
+  root.each = item.root;
+  item.root.onEnd = () => onItem({ range: rangeOf(item.root), find: finder(item.targets) });
+  return scannerFor(root, targets, maxDepth);
+}
+
+function scannerFor(root: Wanted, targets: ReadonlyMap<string, Wanted>, maxDepth: number): JsonScanner {
   const reading = newReading(root, maxDepth);
-  const stream: Stream = { reading, isMarked: false, isBegun: false, carry: new Uint8Array(0) };
+  const stream: Stream = { reading, isMarked: false, isBegun: false, carry: NOTHING };
   return {
     push: (chunk) => push(stream, chunk),
     end: () => {
       end(stream);
       if (reading.failure !== null) return { ok: false, ...reading.failure };
-      return { ok: true, document: rangeOf(root), found: rangesOf(targets) };
+      return { ok: true, document: rangeOf(root), find: finder(targets) };
+    },
+    restart: (offset) => {
+      restartReading(reading, root, offset);
+      Object.assign(stream, { isMarked: false, isBegun: false, carry: NOTHING });
     },
   };
 }
 
-function itemsFor({ pointers, onItem }: Items): Wanted {
-  const { root: each, targets } = wantedBy(pointers);
-  each.onEnd = () => onItem({ range: rangeOf(each), found: rangesOf(targets) });
-  return each;
-}
+const NOTHING = new Uint8Array(0);
 
 /** The stream of bytes with the document in it. */
 interface Stream {
@@ -98,7 +110,7 @@ function push(stream: Stream, chunk: Uint8Array): boolean {
     i = skipSpace(bytes, i);
     if (!endsInSpace(bytes, i)) unexpected(reading, i, bytes[i]!, reading.state);
   }
-  stream.carry = new Uint8Array(bytes.subarray(i));
+  stream.carry = i === bytes.length ? NOTHING : new Uint8Array(bytes.subarray(i));
   reading.offset += i;
   return reading.failure === null;
 }
@@ -110,9 +122,11 @@ function end({ reading, isBegun, carry }: Stream): void {
   else endReading(reading, carry.length);
 }
 
-function rangesOf(targets: ReadonlyMap<string, Wanted>): Map<string, ByteRange> {
-  const hits = [...targets].filter(([, wanted]) => isHit(wanted));
-  return new Map(hits.map(([pointer, wanted]) => [pointer, rangeOf(wanted)]));
+function finder(targets: ReadonlyMap<string, Wanted>): Match['find'] {
+  return (pointer) => {
+    const wanted = targets.get(pointer);
+    return wanted && isHit(wanted) ? rangeOf(wanted) : undefined;
+  };
 }
 
 function rangeOf({ start, end }: Wanted): ByteRange {

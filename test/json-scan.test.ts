@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type JsonValue, MAX_DEPTH, parseJson, resolvePointer } from '../lib/json.ts';
-import { createJsonScanner, type Scan } from '../lib/json-scan.ts';
+import { createJsonScanner, createListScanner, type Match, type Scan } from '../lib/json-scan.ts';
 import { decodeUtf8, trim } from '../lib/worker/text.ts';
 
 function scan(
@@ -61,7 +61,7 @@ function sameAsParse(bytes: Uint8Array, pointers: readonly string[], cuts: reado
       JSON.stringify(parseJson(decodeUtf8(bytes.subarray(start, end))));
     expect(at(found.document)).toBe(JSON.stringify(document));
     for (const pointer of pointers) {
-      const range = found.found.get(pointer);
+      const range = found.find(pointer);
       const value = resolvePointer(document, pointer);
       expect(range && at(range)).toBe(value === undefined ? undefined : JSON.stringify(value));
     }
@@ -224,14 +224,13 @@ describe('scanning JSON', () => {
 
   it('lets the last of duplicate keys win, also for what lies in the earlier one', () => {
     const text = '{"a":{"b":1},"x":0,"\\u0061":{"c":[1,2]}}';
-    expect(scan(text, ['/a/b', '/a/c/1', '/a'])).toEqual({
-      ok: true,
-      document: { start: 0, end: text.length },
-      found: new Map([
-        ['/a/c/1', { start: text.indexOf('2]'), end: text.indexOf('2]') + 1 }],
-        ['/a', { start: text.indexOf('{"c'), end: text.length - 1 }],
-      ]),
-    });
+    const found = scan(text, ['/a/b', '/a/c/1', '/a']);
+    expect(found).toMatchObject({ ok: true, document: { start: 0, end: text.length } });
+    expect(found.ok && ['/a/b', '/a/c/1', '/a'].map(found.find)).toEqual([
+      undefined,
+      { start: text.indexOf('2]'), end: text.indexOf('2]') + 1 },
+      { start: text.indexOf('{"c'), end: text.length - 1 },
+    ]);
   });
 
   it('nests as deep as foreign JSON may, with a million brackets too', () => {
@@ -290,6 +289,73 @@ describe('scanning JSON', () => {
     for (let i = 0; i < 64; i++) scanner.push(Buffer.alloc(1 << 20, '7'));
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 << 20);
     scanner.push(Buffer.from('e-67108864}'));
-    expect(scanner.end()).toMatchObject({ ok: true, found: new Map() });
+    const end = scanner.end();
+    expect(end.ok && end.find('/short')).toBeUndefined();
+  });
+});
+
+describe('one scanner', () => {
+  const pointers = ['/a', '/key/0', '/0', '', '/a~1b'];
+
+  it('reads one document after the other as a scanner for each does', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(documentText, fc.constantFrom('{"a":', 'x', '{"a":1}{')), { maxLength: 6 }),
+        (texts) => {
+          const scanner = createJsonScanner(pointers);
+          let offset = 0;
+          for (const text of texts) {
+            const bytes = Buffer.from(text);
+            scanner.restart(offset);
+            for (let i = 0; i < bytes.length; i += 3) scanner.push(bytes.subarray(i, i + 3));
+            const shared = scanner.end();
+            const own = scan(bytes, pointers);
+            expect(shared.ok).toBe(own.ok);
+            if (shared.ok && own.ok) {
+              for (const pointer of pointers) {
+                const range = own.find(pointer);
+                const moved = range && { start: range.start + offset, end: range.end + offset };
+                expect(shared.find(pointer)).toEqual(moved);
+              }
+            } else if (!shared.ok && !own.ok) expect(shared).toEqual({ ...own, at: own.at + offset });
+            offset += bytes.length + 1;
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it('tells the items of a list as they end, and what stands in each', () => {
+    fc.assert(
+      fc.property(fc.array(documentText, { maxLength: 6 }), fc.integer({ min: 1, max: 7 }), (texts, step) => {
+        const bytes = Buffer.from(`[${texts.join(' ,')}]`);
+        const told: unknown[] = [];
+        const read = ({ start, end }: { start: number; end: number }) =>
+          decodeUtf8(bytes.subarray(start, end));
+        const onItem = ({ range, find }: Match): void => {
+          told.push([
+            read(range),
+            ...pointers.map((pointer) => find(pointer)).map((part) => part && read(part)),
+          ]);
+        };
+        const scanner = createListScanner(pointers, onItem);
+        for (let i = 0; i < bytes.length; i += step) scanner.push(bytes.subarray(i, i + step));
+        const end = scanner.end();
+        if (!end.ok) return;
+        const expected = texts.map((text) => {
+          const own = scan(Buffer.from(text), pointers);
+          if (!own.ok) throw new Error('an item that is no document');
+          const part = ({ start, end: stop }: { start: number; end: number }) =>
+            decodeUtf8(Buffer.from(text).subarray(start, stop));
+          return [
+            part(own.document),
+            ...pointers.map((pointer) => own.find(pointer)).map((each) => each && part(each)),
+          ];
+        });
+        expect(told).toEqual(expected);
+      }),
+      { numRuns: 300 },
+    );
   });
 });

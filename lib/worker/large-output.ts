@@ -50,10 +50,11 @@ async function normalizeDocument(child: FileOutput): Promise<LargeOutcome> {
     ];
     return normalize({ ...child, stdout: printed, stderr: decodeUtf8(complained) });
   }
-  const scan = child.selected?.unreadable ? UNREADABLE : await scanFile(stdout, pointersOf(child));
+  const pointers = pointersOf(child);
+  const scan = child.selected?.unreadable ? UNREADABLE : await scanFile(stdout, pointers);
   const trimmed = { ...stdout, end: await trimmedSize(stdout.path, stdout.end) };
   const { choice, ...outcome } = decide(child, {
-    stdout: scan.ok ? await viewDocument(stdout.path, scan) : await viewText(stdout, trimmed, scan),
+    stdout: scan.ok ? await viewDocument(stdout.path, pointers, scan) : await viewText(stdout, trimmed, scan),
     stderr: await lastWords(stderr, await trimmedSize(stderr.path, stderr.end)),
   });
   const pieces = piecesOf(choice, scan, trimmed, stderr);
@@ -87,9 +88,16 @@ async function scanFile(file: FileRange, pointers: readonly string[]): Promise<S
 
 type Document = Extract<Scan, { readonly ok: true }>;
 
-async function viewDocument(path: string, { document, found }: Document): Promise<Printout['stdout']> {
+async function viewDocument(
+  path: string,
+  pointers: readonly string[],
+  { document, find }: Document,
+): Promise<Printout['stdout']> {
   const parts = new Map<string, Part>();
-  for (const [pointer, range] of found) parts.set(pointer, await readPart(path, range));
+  for (const pointer of pointers) {
+    const range = find(pointer);
+    if (range) parts.set(pointer, await readPart(path, range));
+  }
   return { whole: await readPart(path, document), find: (pointer) => parts.get(pointer) };
 }
 
@@ -136,7 +144,7 @@ function piecesOf(choice: Choice, scan: Scan, stdout: FileRange, stderr: FileRan
   const { path } = stdout;
   const whole: Piece = { json: { path, ...scan.document } };
   if (choice.kind === 'missing') return [`{"error":${JSON.stringify(choice.error)},"raw":`, whole, ...end];
-  const part = choice.pointer === null ? undefined : scan.found.get(choice.pointer);
+  const part = choice.pointer === null ? undefined : scan.find(choice.pointer);
   return [part ? { json: { path, ...part } } : whole];
 }
 

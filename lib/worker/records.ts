@@ -1,7 +1,7 @@
 /** The JSON documents that a program printed, one a line or as the elements of one list, read in bounded memory. */
 
 import { MAX_DEPTH } from '../json.ts';
-import { type ByteRange, createJsonScanner, type Match } from '../json-scan.ts';
+import { type ByteRange, createJsonScanner, createListScanner, type Match } from '../json-scan.ts';
 import { chunksOf, readRange, sizeOf } from './file-range.ts';
 
 /** One document, as offsets in the file, and what of it can be looked at. */
@@ -31,8 +31,7 @@ const RECORD_DEPTH = MAX_DEPTH - 2;
 
 /** A document a line; lines that hold something else are skipped, counted and told. */
 export const readLines: ReadRecords = async (path, pointers, onRecord) => {
-  let scanner = createJsonScanner(pointers, { maxDepth: RECORD_DEPTH });
-  let start = 0;
+  const scanner = createJsonScanner(pointers, RECORD_DEPTH);
   let isBlank = true;
   let lines = 0;
   let records = 0;
@@ -41,23 +40,21 @@ export const readLines: ReadRecords = async (path, pointers, onRecord) => {
   const endLine = (): Match | null => {
     lines++;
     if (isBlank) return null;
-    const scan = scanner.end();
-    scanner = createJsonScanner(pointers, { maxDepth: RECORD_DEPTH });
     isBlank = true;
-    if (scan.ok) return { range: scan.document, found: scan.found };
+    const scan = scanner.end();
+    if (scan.ok) return { range: scan.document, find: scan.find };
     if (skipped++ === 0) firstSkip = `line ${lines}: ${scan.message}`;
     return null;
   };
-  const tell = async (match: Match | null, chunk: Chunk): Promise<void> => {
-    if (match === null) return;
+  const tell = (match: Match, bytesOf: Record['bytesOf']): void => {
     records++;
-    const record = shifted(match, start);
-    onRecord({ ...record, bytesOf: await bytesOf(path, record, chunk) });
+    onRecord({ ...match, bytesOf });
   };
   const size = await sizeOf(path);
   let chunk: Chunk = { at: 0, bytes: Buffer.alloc(0) };
   for await (const bytes of chunksOf(path, { start: 0, end: size })) {
     chunk = { at: chunk.at + chunk.bytes.length, bytes };
+    const inChunk = bytesIn(chunk);
     for (let from = 0; from < bytes.length; ) {
       const end = bytes.indexOf(LINE_FEED, from);
       const part = bytes.subarray(from, end === -1 ? bytes.length : end);
@@ -65,12 +62,14 @@ export const readLines: ReadRecords = async (path, pointers, onRecord) => {
       if (!isBlank) scanner.push(part);
       if (end === -1) break;
       const match = endLine();
-      if (match) await tell(match, chunk);
+      if (match)
+        tell(match, match.range.start < chunk.at ? await early(path, pointers, match, chunk) : inChunk);
       from = end + 1;
-      start = chunk.at + from;
+      scanner.restart(chunk.at + from);
     }
   }
-  if (!isBlank) await tell(endLine(), chunk);
+  const match = endLine();
+  if (match) tell(match, await early(path, pointers, match, chunk));
   const count = skipped === 1 ? 'a line' : `${skipped} lines`;
   return {
     records: records === 0 ? null : records,
@@ -94,13 +93,12 @@ function nothingRead(size: number, firstSkip: string): string {
 /** The elements of one list; any other document is the only record. What is no document has to be told by others. */
 export const readList: ReadRecords = async (path, pointers, onRecord) => {
   const pending: Match[] = [];
-  const items = { pointers, onItem: (item: Match) => void pending.push(item) };
-  const scanner = createJsonScanner(pointers, { items });
+  const scanner = createListScanner(pointers, (item) => void pending.push(kept(pointers, item)));
   let records = 0;
   let chunk: Chunk = { at: 0, bytes: Buffer.alloc(0) };
   const tell = async (match: Match): Promise<void> => {
     records++;
-    onRecord({ ...match, bytesOf: await bytesOf(path, match, chunk) });
+    onRecord({ ...match, bytesOf: await early(path, pointers, match, chunk) });
   };
   for await (const bytes of chunksOf(path, { start: 0, end: await sizeOf(path) })) {
     chunk = { at: chunk.at + chunk.bytes.length, bytes };
@@ -110,11 +108,25 @@ export const readList: ReadRecords = async (path, pointers, onRecord) => {
   }
   const scan = scanner.end();
   if (!scan.ok) return { records: null, unreadable: null, warnings: [] };
-  const { document, found } = scan;
-  const first = await readRange(path, { start: document.start, end: document.start + 1 });
-  if (first.toString() !== '[') await tell({ range: document, found });
+  const first = await readRange(path, { start: scan.document.start, end: scan.document.start + 1 });
+  if (first.toString() !== '[') await tell(await matchOf(path, pointers, scan.document));
   return { records, unreadable: null, warnings: [] };
 };
+
+/** Where the pointers hit in a document that a range of the file holds. */
+async function matchOf(path: string, pointers: readonly string[], range: ByteRange): Promise<Match> {
+  const scanner = createJsonScanner(pointers);
+  scanner.restart(range.start);
+  for await (const bytes of chunksOf(path, range)) scanner.push(bytes);
+  const scan = scanner.end();
+  return { range, find: (pointer) => (scan.ok ? scan.find(pointer) : undefined) };
+}
+
+/** A match that stays as it is while the scanner reads on. */
+function kept(pointers: readonly string[], { range, find }: Match): Match {
+  const found = new Map(pointers.map((pointer) => [pointer, find(pointer)]));
+  return { range, find: (pointer) => found.get(pointer) };
+}
 
 /** What was read last, and where in the file it begins. */
 interface Chunk {
@@ -122,24 +134,27 @@ interface Chunk {
   readonly bytes: Buffer;
 }
 
-function shifted({ range, found }: Match, by: number): Match {
-  const move = ({ start, end }: ByteRange): ByteRange => ({ start: start + by, end: end + by });
-  return { range: move(range), found: new Map([...found].map(([pointer, each]) => [pointer, move(each)])) };
+function bytesIn({ at, bytes }: Chunk): Record['bytesOf'] {
+  return (range) => {
+    const { start, end } = looked(range);
+    return bytes.subarray(start - at, end - at);
+  };
 }
 
-/** Reads what the chunk does not hold any more: parts of a record that began before it. */
-async function bytesOf(
+/** Reads what the chunk does not hold any more: the parts of a record that begin before it. */
+async function early(
   path: string,
-  { range: whole, found }: Match,
-  { at, bytes }: Chunk,
+  pointers: readonly string[],
+  { range: whole, find }: Match,
+  chunk: Chunk,
 ): Promise<Record['bytesOf']> {
-  const inChunk = ({ start, end }: ByteRange): Uint8Array => bytes.subarray(start - at, end - at);
-  if (whole.start >= at) return (range) => inChunk(looked(range));
-  const early = new Map<number, Uint8Array>();
-  for (const range of [whole, ...found.values()]) {
-    if (range.start < at) early.set(range.start, await readRange(path, looked(range)));
+  const inChunk = bytesIn(chunk);
+  if (whole.start >= chunk.at) return inChunk;
+  const read = new Map<number, Uint8Array>();
+  for (const range of [whole, ...pointers.map(find)]) {
+    if (range && range.start < chunk.at) read.set(range.start, await readRange(path, looked(range)));
   }
-  return (range) => early.get(range.start) ?? inChunk(looked(range));
+  return (range) => read.get(range.start) ?? inChunk(range);
 }
 
 function looked({ start, end }: ByteRange): ByteRange {

@@ -42,7 +42,7 @@ export function createTaker(name: string, selection: Selection): Taker {
     selection,
     offer: (record) => {
       if (after && matches(after, record)) return clear();
-      const range = ptr == null ? record.range : record.found.get(ptr);
+      const range = ptr == null ? record.range : record.find(ptr);
       if (range && matches(where, record)) keep(range, record);
     },
     refused,
@@ -89,9 +89,9 @@ function testsOf(where: Readonly<{ [pointer: string]: JsonValue }>): Test[] {
   }));
 }
 
-function matches(tests: readonly Test[], { found, bytesOf }: Record): boolean {
+function matches(tests: readonly Test[], { find, bytesOf }: Record): boolean {
   return tests.every((test) => {
-    const range = found.get(test.pointer);
+    const range = find(test.pointer);
     return range !== undefined && range.end - range.start <= LOOKED_BYTES && isWanted(test, bytesOf(range));
   });
 }

@@ -240,6 +240,12 @@ describe('lines', () => {
   });
 });
 
+test('records that are lists are matched by their indices', async () => {
+  const output: SubprocessOutput = { select: { where: { '/0': 'b' }, ptr: '/1' } };
+  expect(await outcome('[["b",1],["a",2],["b",3],["c",4]]', output)).toMatchObject({ ok: true, value: 3 });
+  expect(await outcome('["b",7]', { ...output, format: 'jsonl' })).toMatchObject({ ok: true, value: 7 });
+});
+
 describe('one document that is no list', () => {
   it('is the only record', async () => {
     const output: SubprocessOutput = {
