@@ -1,12 +1,13 @@
 /** One hop of a run on a platform: from what the store holds to what is to be dispatched now, or how the run ended. */
 import { StepspawnError } from './errors.ts';
 import type { PlannedStep } from './flow/lane.ts';
-import { type Plan, plan } from './flow/plan.ts';
+import { measure } from './flow/measure.ts';
+import { feed, type Plan, type Planning, planOf, startPlanning } from './flow/plan.ts';
 import type { StepResult } from './flow/step-result.ts';
+import { type Journal, openJournal, type SettledSteps } from './journal.ts';
 import { canonicalJson, sha256 } from './json.ts';
 import { findBlueprint } from './prepare.ts';
 import { loadValue } from './settle.ts';
-import { readSettled, writeSettled } from './settled-steps.ts';
 import { failedStep, type SettledStep, type StepTask, settledStep, stepTask } from './step.ts';
 import { runKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
@@ -53,17 +54,17 @@ export async function planHop(store: ObjectStore, run_id: string, now: number): 
   const round = await newestRound(store, run_id);
   if (round.ended) return { run_id, status: round.ended.status };
   const blueprint = await findBlueprint({ digest: record.blueprint_digest }, store);
-  const settled = await readSettled(store, round);
-  const before = settled.size;
-  const run: Run = { store, run_id, record, round, blueprint, settled };
+  const run: Run = { store, run_id, record, round, blueprint };
   for (;;) {
-    const planned = await planRound(run);
-    if (planned === 'decided_elsewhere') continue;
-    const ended = await endOf(run, planned, now);
+    const live = takeLive(run) ?? (await restore(run));
+    if (!(await goOn(run, live))) continue;
+    const planned = planOf(live.planning);
+    const ended = await endOf(run, live, planned, now);
     if (ended) return { run_id, status: (await endRound(store, round, ended)).status };
     if (planned.status !== 'dispatch') continue;
-    if (settled.size > before) await writeSettled(store, round, settled);
-    return { run_id, status: 'dispatch', steps: await dispatch(run, planned.steps) };
+    const steps = await dispatch(run, planned.steps);
+    keepLive(run, live);
+    return { run_id, status: 'dispatch', steps };
   }
 }
 
@@ -73,34 +74,83 @@ interface Run {
   readonly record: RunRecord;
   readonly round: Round;
   readonly blueprint: Blueprint;
-  /** by position */
-  readonly settled: Map<string, SettledStep>;
 }
 
-/** Plans again and again until no planned step has a result yet. */
-async function planRound(run: Run): Promise<Plan | 'decided_elsewhere'> {
-  const { store, round, record, blueprint } = run;
+/** A round as far as this process has followed it. */
+interface Live {
+  readonly planning: Planning;
+  readonly settled: SettledSteps;
+  readonly journal: Journal;
+  /** positions of fanouts whose deciding lane is in the store */
+  readonly recorded: Set<string>;
+  /** about the characters of JSON that its values have */
+  chars: number;
+}
+
+/** Evaluates the flow from its start with what is written down. */
+async function restore({ store, round, record, blueprint }: Run): Promise<Live> {
+  const decisions = await readDecisions(store, round);
+  const { settled, journal } = await openJournal(store, round);
   const { flow, metas } = blueprint.compiled;
-  const known = await readDecisions(store, round);
+  const planning = startPlanning({ flow, ctx: record.ctx, metas: new Map(Object.entries(metas)), decisions });
+  feed(planning, resultsOf(settled));
+  return { planning, settled, journal, recorded: new Set(), chars: charsOf(settled) };
+}
+
+function charsOf(settled: SettledSteps): number {
+  let chars = 0;
+  for (const { result } of settled.values()) if ('value' in result) chars += measure(result.value).size;
+  return chars;
+}
+
+function resultsOf(settled: SettledSteps): Map<string, StepResult> {
+  return new Map([...settled].map(([position, { result }]) => [position, result]));
+}
+
+/** Reads results until no step that is waited for has one; false where another process decided otherwise. */
+async function goOn(run: Run, live: Live): Promise<boolean> {
+  const { planning, settled, journal, recorded } = live;
+  const fresh: string[] = [];
   for (;;) {
-    const results = new Map<string, StepResult>(
-      [...run.settled].map(([position, { result }]) => [position, result]),
-    );
-    const planned = plan({
-      flow,
-      ctx: record.ctx,
-      metas: new Map(Object.entries(metas)),
-      results,
-      decisions: known,
-    });
-    for (const [position, lane] of planned.decisions) {
-      if (!(await recordDecision(store, round, position, lane))) return 'decided_elsewhere';
+    for (const [position, lane] of planning.run.decisions) {
+      if (recorded.has(position)) continue;
+      if (!(await recordDecision(run.store, run.round, position, lane))) return false;
+      recorded.add(position);
     }
-    if (planned.status !== 'dispatch') return planned;
-    const found = await inLanes(planned.steps, (step) => settledOf(run, step));
-    if (found.every((step) => step === null)) return planned;
-    for (const [i, step] of found.entries()) if (step) run.settled.set(planned.steps[i]!.position, step);
+    const waited = planning.run.status.status === 'running' ? [...planning.outstanding.values()] : [];
+    const found = await inLanes(waited, (step) => settledOf(run, step));
+    const news: SettledSteps = new Map();
+    for (const [i, step] of found.entries()) if (step) news.set(waited[i]!.position, step);
+    if (news.size === 0) break;
+    for (const [position, step] of news) settled.set(position, step);
+    for (const position of news.keys()) fresh.push(position);
+    live.chars += charsOf(news);
+    feed(planning, resultsOf(news));
   }
+  if (fresh.length > 0) await journal.write(settled, fresh);
+  return true;
+}
+
+/** The runs that this process planned last, so that their next hop reads what is new and no more. */
+const kept = new Map<string, Live>();
+const KEPT_RUNS = 8;
+/** A run with a larger context is read again rather than held. */
+const KEPT_CHARS = 32_000_000;
+
+function liveKey({ store, run_id, round, record }: Run): string {
+  return `${store.url} ${run_id} ${round.number} ${round.started_at} ${record.request_digest}`;
+}
+
+function takeLive(run: Run): Live | undefined {
+  const live = kept.get(liveKey(run));
+  kept.delete(liveKey(run));
+  return live;
+}
+
+function keepLive(run: Run, live: Live): void {
+  if (live.chars > KEPT_CHARS) return;
+  kept.set(liveKey(run), live);
+  for (const oldest of [...kept.keys()].slice(0, Math.max(0, kept.size - KEPT_RUNS))) kept.delete(oldest);
 }
 
 async function settledOf(run: Run, step: PlannedStep): Promise<SettledStep | null> {
@@ -131,24 +181,27 @@ async function readChain(
 }
 
 async function endOf(
-  { store, record, round, settled }: Run,
+  { store, record, round }: Run,
+  { settled }: Live,
   planned: Plan,
   now: number,
 ): Promise<RoundEnd | null> {
-  const steps: StepEntry[] = [...settled.values()].map(({ entry }) => entry);
-  const retry_attempts = retryAttempts(round, steps, []);
+  const end = (of: Pick<RoundEnd, 'status' | 'ctx' | 'error'>, fatal: readonly string[] = []): RoundEnd => {
+    const steps: StepEntry[] = [...settled.values()].map(({ entry }) => entry);
+    const retry_attempts = of.status === 'done' ? {} : retryAttempts(round, steps, fatal);
+    return { ...of, steps, retry_attempts };
+  };
   // before all else: a child that was ended by the marker blocks its step, and what was cancelled stays so
-  if (await isCancelled(store, round)) {
-    return { status: 'cancelled', error: { message: 'the run was cancelled' }, steps, retry_attempts };
-  }
-  if (planned.status === 'done') return { status: 'done', ctx: planned.ctx, steps, retry_attempts: {} };
+  if (await isCancelled(store, round))
+    return end({ status: 'cancelled', error: { message: 'the run was cancelled' } });
+  if (planned.status === 'done') return end({ status: 'done', ctx: planned.ctx });
   if (planned.status === 'failed') {
     const { positions, ...error } = planned.error;
-    return { status: 'failed', error, steps, retry_attempts: retryAttempts(round, steps, positions) };
+    return end({ status: 'failed', error }, positions);
   }
   if (now >= expiryOf(record, round)) {
     const message = `the run exceeded its time limit of ${record.ttl_secs} s`;
-    return { status: 'failed', error: { message }, steps, retry_attempts };
+    return end({ status: 'failed', error: { message } });
   }
   return null;
 }

@@ -2,13 +2,15 @@
 import type { JsonValue } from '../json.ts';
 import type { FlowError } from './failure.ts';
 import type { PlannedStep } from './lane.ts';
-import { type FlowInput, startFlow } from './run.ts';
+import { type FlowInput, type FlowRun, startFlow } from './run.ts';
 import type { StepResult } from './step-result.ts';
 
 export interface PlanInput extends FlowInput {
-  /** position of a step to what became of it */
-  readonly results: ReadonlyMap<string, StepResult>;
+  readonly results: Results;
 }
+
+/** Position of a step to what became of it. */
+export type Results = ReadonlyMap<string, StepResult>;
 
 export type Plan = (
   | { readonly status: 'done'; readonly ctx: JsonValue }
@@ -25,25 +27,59 @@ export type Plan = (
  * decision says which lane decided. Never throws for what a flow or a result holds.
  */
 export function plan({ results, ...input }: PlanInput): Plan {
-  const run = startFlow(input);
-  const outstanding = new Map<string, PlannedStep>();
+  const planning = startPlanning(input);
+  feed(planning, results);
+  return planOf(planning);
+}
+
+/** A flow under way, with the steps that it waits for in dispatch order. */
+export interface Planning {
+  readonly run: FlowRun;
+  readonly outstanding: Map<string, PlannedStep>;
+}
+
+/** Evaluates a flow up to its first steps. */
+export function startPlanning(input: FlowInput): Planning {
+  const planning = { run: startFlow(input), outstanding: new Map<string, PlannedStep>() };
+  takeSteps(planning);
+  return planning;
+}
+
+/** Goes on as far as results reach: those of steps that are waited for, and of the steps that follow from them. */
+export function feed(planning: Planning, results: Results): void {
+  const { run, outstanding } = planning;
   const arrived: Arrival[] = [];
   let count = 0;
-  for (;;) {
-    for (const position of run.takeDropped()) outstanding.delete(position);
-    for (const step of run.pending()) {
-      const result = results.get(step.position);
-      if (result) push(arrived, { position: step.position, result, order: count++ });
-      else outstanding.set(step.position, step);
+  const arrive = (steps: Iterable<PlannedStep>): void => {
+    for (const { position } of steps) {
+      const result = results.get(position);
+      if (result) push(arrived, { position, result, order: count++ });
     }
-    const next = run.status.status === 'running' ? pop(arrived) : undefined;
-    if (next === undefined) break;
+  };
+  arrive(outstanding.values());
+  while (run.status.status === 'running') {
+    const next = pop(arrived);
+    if (next === undefined) return;
+    outstanding.delete(next.position);
     run.settle(next.position, next.result);
+    arrive(takeSteps(planning));
   }
+}
+
+/** What is to be done now. */
+export function planOf({ run, outstanding }: Planning): Plan {
   const { status, decisions } = run;
   return status.status === 'running'
     ? { status: 'dispatch', steps: [...outstanding.values()], decisions }
     : { ...status, decisions };
+}
+
+/** The steps that have become ready; those whose outcome no longer matters are not waited for any more. */
+function takeSteps({ run, outstanding }: Planning): PlannedStep[] {
+  for (const position of run.takeDropped()) outstanding.delete(position);
+  const steps = run.pending();
+  for (const step of steps) outstanding.set(step.position, step);
+  return steps;
 }
 
 interface Arrival {

@@ -187,11 +187,11 @@ describe('platforms and other holders', () => {
     const once = join(folder, 'asked-again');
     const script = `mkdir ${once} || { echo 9; exit; }; echo '{"code":429}'; exit 1`;
     const retry = { when: { ptr: '/code', equals: 429 }, max_attempts: 3, backoff_secs: 1 };
-    await start('R-again', oneStep({ argv: ['sh', '-c', script], retry }));
-    expect(await ended('R-again')).toMatchObject({ executions: 1, outcome: 'SUCCEEDED' });
-    expect(await told('R-again')).toMatchObject({ status: 'done', ctx: { r: 9 } });
-    expect(new Set(attempts('R-again').slice(0, -1))).toEqual(new Set(['RetryDue']));
-    expect(attempts('R-again').at(-1)).toBeNull();
+    await start('R-rule', oneStep({ argv: ['sh', '-c', script], retry }));
+    expect(await ended('R-rule')).toMatchObject({ executions: 1, outcome: 'SUCCEEDED' });
+    expect(await told('R-rule')).toMatchObject({ status: 'done', ctx: { r: 9 } });
+    expect(new Set(attempts('R-rule').slice(0, -1))).toEqual(new Set(['RetryDue']));
+    expect(attempts('R-rule').at(-1)).toBeNull();
   }, 120_000);
 
   test.concurrent('a worker that dies in the middle of an attempt is replaced once its claim has ended', async () => {
