@@ -12,6 +12,7 @@ const StatusChange = z.object({ detail: z.object({ name: z.string() }) });
 const EXECUTION_NAME = /^(.+)-[1-9]\d*$/;
 
 export const handler = lambda({
+  needs_store: true,
   direct: async (event) => {
     const change = StatusChange.safeParse(event);
     const name = change.data?.detail.name ?? '';

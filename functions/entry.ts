@@ -14,10 +14,13 @@ export interface Entry {
   readonly direct: (event: JsonObject, context: Context) => Promise<unknown>;
   /** REST proxy events */
   readonly routes: readonly Route[];
+  /** whether every invocation needs the store, so that it is loaded while Lambda initialises */
+  readonly needs_store: boolean;
 }
 
 /** A Lambda handler that takes direct invocations and REST proxy events. */
-export function lambda({ direct, routes }: Entry) {
+export function lambda({ direct, routes, needs_store }: Entry) {
+  if (needs_store && process.env.AWS_LAMBDA_RUNTIME_API !== undefined) preload();
   const handle = middy(undefined, { timeoutEarlyInMillis: 0 })
     .use(errorAnswers(logFault))
     .handler(async (event: unknown, context: Context): Promise<unknown> => {
@@ -27,6 +30,13 @@ export function lambda({ direct, routes }: Entry) {
     });
   return (event: unknown, context: Context): Promise<unknown> =>
     observed(context, async () => handle(event, context));
+}
+
+/** What goes wrong here goes wrong again in the first invocation, which tells it. */
+function preload(): void {
+  environment()
+    .then(({ store }) => store.connect?.())
+    .catch(() => undefined);
 }
 
 let known: { readonly settings: Settings; readonly store: Promise<ObjectStore> } | undefined;

@@ -17,6 +17,7 @@ import type { Answer, Call } from './http.ts';
 import { observeSubject } from './observe.ts';
 
 export const handler = lambda({
+  needs_store: true,
   direct: async (event) => {
     const run_id = runId(required(event, 'run_id'));
     observeSubject({ run_id });

@@ -20,6 +20,7 @@ import { type Open, streamingHandler, streamSpawn, type Watching } from './strea
 import { watchRun } from './watch-run.ts';
 
 export const handler = lambda({
+  needs_store: true,
   direct: async (event, context) => {
     const { store } = await environment();
     if (isObject(event.step)) return answerStep(event.step, context);

@@ -6,6 +6,7 @@ import { validate } from '../lib/validate.ts';
 import { environment, lambda, required } from './entry.ts';
 
 export const handler = lambda({
+  needs_store: false,
   direct: (event) => check(required(event, 'blueprint')),
   routes: [
     {

@@ -16,6 +16,8 @@ export type Content = () => AsyncIterable<Uint8Array>;
  */
 export interface ObjectStore {
   readonly url: string;
+  /** Loads what the first request needs, so that it need not wait for that. */
+  readonly connect?: () => Promise<unknown>;
   /** The object, or null when there is none. */
   readonly read: (key: string) => Promise<StoredObject | null>;
   /** Writes once: false when the key exists already, which is then left alone. */

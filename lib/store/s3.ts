@@ -35,6 +35,7 @@ export function s3Store(url: string, options: S3Options = {}): ObjectStore {
 
   return {
     url: place('').replace(/\/$/, ''),
+    connect: () => (connection ??= connect(options)),
     read: (key) => attempt('read', key, ({ requests }) => readWhole(requests, target(key))),
     create: (key, body) =>
       attempt('created', key, ({ requests }) =>

@@ -47,6 +47,17 @@ test('a warm series of 50 leaves files and processes as they were, orphans and a
   expect(before[1]).toEqual(['MainThread S', 'tini S']);
 });
 
+test('what Node compiled while the image was built is taken, and no child can change it', async () => {
+  const lambda = make();
+  await lambda.invoke(taskOf(shell('echo 1')));
+  const [environment] = lambda.environments();
+  const load = 'node -e "import(\\"/var/task/index.mjs\\")"';
+  const script = `NODE_DEBUG_NATIVE=COMPILE_CACHE STORE_URL=s3://none ${load} 2>&1; find /opt/compiled -writable | wc -l`;
+  const text = await inside(environment!.box, script);
+  expect(text).toMatch(/cache for ESM file:\/\/\/var\/task\/index\.mjs was accepted/);
+  expect(text.trim().split('\n').at(-1)).toBe('0');
+});
+
 test('the same event twice starts one child', async () => {
   const lambda = make();
   const event = taskOf(shell('echo ran >> /mnt/twice; echo 1'), { task_id: 'twice' });
