@@ -37,7 +37,7 @@ export function unmet(condition: Condition, facts: Facts): Unmet | null {
   const { ptr, exit_codes, all, any, not } = condition;
   if (ptr !== undefined) return testValue(condition, ptr, facts.find(ptr));
   if (exit_codes) return testExit(exit_codes, facts.exit_code);
-  if (all) return all.reduce<Unmet | null>((found, part) => found ?? unmet(part, facts), null);
+  if (all) return exitFirst(all).reduce<Unmet | null>((found, part) => found ?? unmet(part, facts), null);
   if (any) return testAny(any, facts);
   return not ? testNot(not, facts) : null;
 }
@@ -50,6 +50,11 @@ export function asksForRetry(when: Condition | null | undefined, reason: Reason,
 function testExit(wanted: readonly number[], code: number | null): Unmet | null {
   if (code !== null && wanted.includes(code)) return null;
   return { about: 'exit', message: `exit code ${code} is not ${orList(wanted.map(String))}` };
+}
+
+/** The exit code is the earlier cause of what else does not hold. */
+function exitFirst(parts: readonly Condition[]): Condition[] {
+  return [...parts.filter(({ exit_codes }) => exit_codes), ...parts.filter(({ exit_codes }) => !exit_codes)];
 }
 
 function testAny(parts: readonly Condition[], facts: Facts): Unmet | null {

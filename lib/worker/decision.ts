@@ -82,8 +82,11 @@ function aboutDocument(child: Ended, { whole, find }: DocumentView, stderr: stri
 
   const result = resultPointer === null ? whole : find(resultPointer);
   const missing = missingResult(child, resultPointer, result);
-  const said = result && 'value' in result && typeof result.value === 'string' ? result.value : '';
-  const ending: Ending = { ...child, stderr, said: said === '' ? null : said };
+  const reported = reportedBy(output, valueAt);
+  const text = result && 'value' in result && typeof result.value === 'string' ? result.value : '';
+  // what the program reports is told beside it, and need not be quoted from stdout as well
+  const said = text === '' || reported?.message != null ? null : text;
+  const ending: Ending = { ...child, stderr, said };
   const death = deathOf(ending);
   const broken = okFailure(rule, child, ending, { find, whole });
   const failure =
@@ -98,7 +101,7 @@ function aboutDocument(child: Ended, { whole, find }: DocumentView, stderr: stri
   const choice: Choice =
     missing !== null ? { kind: 'missing', error: missing } : { kind: 'part', pointer: resultPointer };
   return {
-    ...told(child, failure, { find, valueAt }),
+    ...told(child, failure, reported, find),
     stats,
     warnings: [...warnings, ...(selected?.warnings ?? [])],
     choice,
@@ -124,9 +127,10 @@ function aboutText(child: Ended, { said, explain }: TextView, stderr: string): D
         };
   const ending: Ending = { ...child, stderr, said };
   const find = (): undefined => undefined;
-  const byExit = needsJson ? null : okFailure(rule, child, ending, { find, whole: { value: null } });
+  const broken = okFailure(rule, child, ending, { find, whole: { value: null } });
+  const byExit = broken !== null && (broken.reason === 'exit_nonzero' || !needsJson) ? broken : null;
   return {
-    ...told(child, deathOf(ending) ?? byExit ?? unread, { find, valueAt: find }),
+    ...told(child, deathOf(ending) ?? byExit ?? unread, reportedBy(output, find), find),
     stats: baseStats(child.exit, child.model),
     warnings: selected?.warnings ?? [],
     choice: { kind: 'text', parse_error: strict ? explanation : null },
@@ -190,25 +194,33 @@ function pointerFailure(child: Ended, pointer: string, found: Part | undefined, 
   return { reason: 'ok_not_true', message: wrong };
 }
 
-/** The verdict with what the program itself says went wrong, and whether a new attempt is asked for. */
+/** What the program itself says went wrong, null where it does not. */
+function reportedBy(
+  output: SubprocessOutput | null,
+  valueAt: (pointer: string) => JsonValue | undefined,
+): ReportedError | null {
+  const { message_ptr, class_ptr } = output?.error ?? {};
+  const at = (pointer: string | null | undefined) => (pointer == null ? null : textOf(valueAt(pointer)));
+  const reported = { message: at(message_ptr), class: at(class_ptr) };
+  return reported.message === null && reported.class === null ? null : reported;
+}
+
+/** The verdict, and of a failure what the program says about it and whether a new attempt is asked for. */
 function told(
   child: Ended,
   failure: Failure | null,
-  { find, valueAt }: Pick<Looked, 'find'> & { readonly valueAt: (pointer: string) => JsonValue | undefined },
+  reported: ReportedError | null,
+  find: DocumentView['find'],
 ): Pick<Outcome, 'ok' | 'reason' | 'message' | 'reported_error' | 'retry'> {
   if (failure === null) return verdict(null);
-  const { error } = child.output ?? {};
-  const textAt = (pointer: string | null | undefined) => (pointer == null ? null : textOf(valueAt(pointer)));
-  const reported: ReportedError = { message: textAt(error?.message_ptr), class: textAt(error?.class_ptr) };
-  const parts = [reported.class, reported.message].filter((part) => part !== null);
-  const message =
-    parts.length === 0
-      ? failure.message
-      : `${failure.message}; the program reports: ${short(parts.join(': '), 500)}`;
+  const words = [reported?.class, reported?.message].filter((part) => part != null).join(': ');
+  const message = reported
+    ? `${failure.message}; the program reports: ${short(words, 500)}`
+    : failure.message;
   const again = asksForRetry(child.retry_when, failure.reason, { exit_code: child.exit.code, find });
   return {
     ...verdict({ ...failure, message }),
-    ...(parts.length > 0 && { reported_error: reported }),
+    ...(reported && { reported_error: reported }),
     ...(again && { retry: true }),
   };
 }
@@ -220,6 +232,6 @@ function textOf(value: JsonValue | undefined): string | null {
 
 function lacking({ selected }: Ended, reason: Reason, what: string, whole: Part): Failure {
   const notes = selected && selected.notes.length > 0 ? `; ${selected.notes.join('; ')}` : '';
-  const whole_words = selected?.nothing == null ? `, which is ${inWords(whole)}` : '';
-  return { reason, message: `${what}${whole_words}${notes}` };
+  const about = selected?.nothing == null ? `, which is ${inWords(whole)}` : '';
+  return { reason, message: `${what}${about}${notes}` };
 }

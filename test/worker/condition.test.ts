@@ -136,6 +136,14 @@ describe('a condition', () => {
     });
   });
 
+  it('tells the exit code first, whatever stdout holds', () => {
+    const ok_from: Condition = { all: [{ ptr: '/code', equals: 2 }, { exit_codes: [0] }] };
+    const exit = { code: 145, signal: null };
+    for (const stdout of ['', 'Error: 401', DOCUMENT])
+      expect(outcome(stdout, { format: 'json', ok_from }, { exit }).reason).toBe('exit_nonzero');
+    expect(outcome('', { format: 'json', ok_from }).reason).toBe('stdout_not_json');
+  });
+
   it('never lets a child pass that died or was ended', () => {
     const ok_from: Condition = { ptr: '/code', equals: 1 };
     const killed = outcome(DOCUMENT, { ok_from }, { exit: { code: null, signal: 'SIGKILL' } });
@@ -175,8 +183,7 @@ describe('what the program reports', () => {
     expect(outcome(stdout, output, { exit: { code: 1, signal: null } })).toMatchObject({
       ok: false,
       reason: 'exit_nonzero',
-      message:
-        'exit code 1; stdout says: slow down; ok_from: exit code 1 is not 0; the program reports: 429: slow down',
+      message: 'exit code 1; ok_from: exit code 1 is not 0; the program reports: 429: slow down',
       reported_error: { message: 'slow down', class: '429' },
     });
   });

@@ -1,0 +1,2 @@
+// A handler that does nothing.
+export const handler = async () => ({ ok: true });
