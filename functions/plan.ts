@@ -74,8 +74,8 @@ async function answerStart(body: JsonValue, context: Context): Promise<Answer> {
 }
 
 async function answerRun(call: Call): Promise<Answer> {
-  const { run_id, store } = await knownRun(call);
-  const round = await newestRound(store, run_id);
+  const { run_id, store, record } = await knownRun(call);
+  const round = await newestRound(store, run_id, record);
   const { ended } = round;
   // where the workflow was stopped nobody else tells how the run ended
   if (!ended)
@@ -106,8 +106,9 @@ async function answerCancel(call: Call): Promise<Answer> {
 async function knownRun({ params }: Call) {
   const run_id = runId(params.run_id);
   const { store } = await environment();
-  if (!(await readRun(store, run_id))) throw new StepspawnError('NotFound', `no run ${run_id}`);
-  return { run_id, store };
+  const record = await readRun(store, run_id);
+  if (!record) throw new StepspawnError('NotFound', `no run ${run_id}`);
+  return { run_id, store, record };
 }
 
 function runId(value: unknown): string {

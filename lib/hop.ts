@@ -51,7 +51,7 @@ const LANES = 32;
 export async function planHop(store: ObjectStore, run_id: string, now: number): Promise<Hop> {
   const record = await readRun(store, run_id);
   if (!record) throw new StepspawnError('NotFound', `no run ${run_id}`);
-  const round = await newestRound(store, run_id);
+  const round = await newestRound(store, run_id, record);
   if (round.ended) return { run_id, status: round.ended.status };
   const blueprint = await findBlueprint({ digest: record.blueprint_digest }, store);
   const run: Run = { store, run_id, record, round, blueprint };

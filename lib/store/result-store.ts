@@ -113,16 +113,19 @@ export async function storeResult(store: ObjectStore, result: TaskResult): Promi
   const body = JSON.stringify(result);
   if (await store.create(key, body)) return result;
   const found = await store.read(key);
-  if (found?.body.toString() === body) return result;
-  const first = await readResult(store, result);
-  return first ? { ...first, replayed: true } : storeResult(store, result);
+  if (!found) return storeResult(store, result);
+  return found.body.toString() === body ? result : { ...parseResult(key, found), replayed: true };
+}
+
+function parseResult(key: string, object: StoredObject): TaskResult {
+  return parseStored(key, object) as unknown as TaskResult;
 }
 
 /** The stored result of an attempt, or null. */
 export async function readResult(store: ObjectStore, id: AttemptId): Promise<TaskResult | null> {
   const key = attemptKey(id.task_id, id.attempt, 'result.json');
   const found = await store.read(key);
-  return found ? (parseStored(key, found) as unknown as TaskResult) : null;
+  return found ? parseResult(key, found) : null;
 }
 
 /** JSON that we wrote ourselves. Throws StoreUnavailable when it is damaged. */

@@ -140,14 +140,19 @@ export async function readRun(store: ObjectStore, runId: string): Promise<RunRec
   return isObject(found) ? (found as unknown as RunRecord) : null;
 }
 
-/** The newest round of a run, as far as it got. */
-export async function newestRound(store: ObjectStore, runId: string): Promise<Round> {
+/** The newest round of a run, as far as it got; its record is read where it is not given. */
+export async function newestRound(
+  store: ObjectStore,
+  runId: string,
+  record?: Pick<RunRecord, 'created_at'>,
+): Promise<Round> {
   for (let number = 0; ; number++) {
     const ended = (await readJson(store, runKey(runId, `${number}/result.json`))) as Ended | null;
     const next = ended && (await store.read(runKey(runId, `${number + 1}/start.json`)));
     if (next) continue;
     const start = (await readJson(store, runKey(runId, `${number}/start.json`))) as RoundStart | null;
-    const started_at = start?.started_at ?? (await readRun(store, runId))?.created_at ?? timestamp();
+    const created = async () => (record ?? (await readRun(store, runId)))?.created_at ?? timestamp();
+    const started_at = start?.started_at ?? (await created());
     const { attempts = {}, decided = {}, spent = {} } = start ?? {};
     return { run_id: runId, number, attempts, decided, spent, started_at, ended };
   }
