@@ -9,6 +9,8 @@ export interface ResolvedLimits {
   readonly grace_secs: number;
   readonly stdout_bytes: number;
   readonly stderr_bytes: number;
+  /** all artifacts together */
+  readonly artifact_bytes: number;
 }
 
 const GIB = 1024 ** 3;
@@ -19,6 +21,7 @@ export const DEFAULT_LIMITS: ResolvedLimits = {
   grace_secs: 3,
   stdout_bytes: 2 * GIB,
   stderr_bytes: GIB / 4,
+  artifact_bytes: GIB / 4,
 };
 
 /** How long one call on a small stored object may take before the store counts as unavailable. */
@@ -58,5 +61,6 @@ export function resolveLimits(options: {
     grace_secs: Math.min(declared.grace_secs ?? DEFAULT_LIMITS.grace_secs, (left - timeout_secs) / 2),
     stdout_bytes: declared.stdout_bytes ?? DEFAULT_LIMITS.stdout_bytes,
     stderr_bytes: declared.stderr_bytes ?? DEFAULT_LIMITS.stderr_bytes,
+    artifact_bytes: declared.artifact_bytes ?? DEFAULT_LIMITS.artifact_bytes,
   };
 }

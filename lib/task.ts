@@ -60,6 +60,7 @@ export const REASONS = [
   'ok_not_true',
   'no_final',
   'stream_broken',
+  'artifact_missing',
 ] as const;
 export type Reason = (typeof REASONS)[number];
 
@@ -131,6 +132,17 @@ export interface ValueRef {
   readonly sha256: string;
 }
 
+/** A file that the child left and that is stored whole. */
+export interface Artifact {
+  /** its path below the directory of the child, or `~/…` below HOME */
+  readonly name: string;
+  readonly key: string;
+  readonly size_bytes: number;
+  readonly sha256: string;
+  /** by the ending of its name */
+  readonly media_type: string;
+}
+
 /** The settled attempt as it is stored, once. Times are RFC 3339 in UTC, `duration_ms` whole milliseconds. */
 export interface TaskResult {
   readonly task_id: string;
@@ -155,6 +167,10 @@ export interface TaskResult {
   readonly retry?: NextAttempt;
   readonly stdout: StreamSummary;
   readonly stderr: StreamSummary;
+  /** sorted by name; only where the template declares artifacts and its child ran */
+  readonly artifacts?: readonly Artifact[];
+  /** in answers: the list of artifacts as an object of its own, where it is too large */
+  readonly artifacts_ref?: ValueRef;
   readonly warnings: readonly string[];
   readonly started_at: string;
   readonly completed_at: string;

@@ -4,6 +4,7 @@ import type { Binding, Subject } from './bindings.ts';
 import type { SubprocessOutput } from './output-schema.ts';
 import type {
   AgentDef,
+  ArtifactDef,
   Blueprint,
   ContextPolicy,
   Limits,
@@ -39,6 +40,9 @@ export interface EmbedTemplate {
   /** environment name -> name of a secret that the operator maps */
   readonly secrets: Readonly<Record<string, string>> | null;
   readonly retry: Retry | null;
+  /** path -> content, which still holds placeholders; sorted by path */
+  readonly files: Readonly<Record<string, string>> | null;
+  readonly artifacts: readonly ArtifactDef[] | null;
 }
 
 export type Worker = EmbedTemplate | SpecWorker;
@@ -77,7 +81,8 @@ export function bakeAgents(blueprint: Blueprint, subject: Subject): Record<strin
 }
 
 function bakeTemplate(template: SubprocessDef, pointer: string): EmbedTemplate {
-  const { name, argv, stdin, env, cwd, output, stream_mode, limits, secrets, retry } = template;
+  const { name, argv, stdin, env, cwd, output, stream_mode, limits, secrets, retry, files, artifacts } =
+    template;
   return {
     path: 'template',
     template: name,
@@ -97,6 +102,8 @@ function bakeTemplate(template: SubprocessDef, pointer: string): EmbedTemplate {
     limits: limits ? withoutNulls(limits) : null,
     secrets: secrets ?? null,
     retry: retry ?? null,
+    files: files ? sorted(files) : null,
+    artifacts: artifacts ?? null,
   };
 }
 

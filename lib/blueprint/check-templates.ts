@@ -2,6 +2,7 @@
 import type { Issue } from '../errors.ts';
 import { toPointer } from '../json.ts';
 import type { Subject } from './bindings.ts';
+import { checkArtifacts, checkFiles } from './check-files.ts';
 import { checkOutput, checkRetry } from './check-output.ts';
 import { argumentProblems, isSoundArgument, type Problem, templateProblems } from './check-text.ts';
 import type { Finding, Template } from './finding.ts';
@@ -33,19 +34,21 @@ export function* templateIssues(
 function label([field, ...rest]: readonly PropertyKey[]): string {
   const [inner] = rest;
   if (typeof inner === 'number') return `${String(field)}[${inner}]`;
-  if (field === 'env' || field === 'secrets') return `${field}[${quote(String(inner))}]`;
+  if (field === 'env' || field === 'secrets' || field === 'files') return `${field}[${quote(String(inner))}]`;
   return [field, ...rest].join('.');
 }
 
 function* findings(template: Template): Generator<Finding> {
   yield* checkArgv(template);
-  const { stdin, env, cwd, secrets, output } = template;
+  const { stdin, env, cwd, secrets, output, files, artifacts } = template;
   if (stdin != null && !isValidTemplate(stdin)) yield* at(['stdin'], templateProblems(stdin));
   if (env) yield* checkEnv(env);
   if (cwd != null && !isSoundArgument(cwd)) yield* at(['cwd'], argumentProblems(cwd));
   if (secrets) yield* checkSecrets(secrets, template);
   if (output) yield* checkOutput(output, template);
   if (template.retry) yield* checkRetry(template.retry, output ?? {});
+  if (files) yield* checkFiles(files);
+  if (artifacts) yield* checkArtifacts(artifacts);
 }
 
 function* at(path: readonly PropertyKey[], problems: Iterable<Problem>): Generator<Finding> {

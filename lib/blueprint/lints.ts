@@ -16,7 +16,9 @@ function* lints(template: Template): Generator<Finding> {
   const script = shellScriptIndex(argv);
   yield* lintArguments(argv, script);
   if (script !== undefined) yield* lintScript(argv, script);
-  yield* lintStdin(template.stdin ?? '');
+  yield* lintJsonText(['stdin'], template.stdin ?? '', 'make stdin');
+  for (const name of Object.keys(template.files ?? {}))
+    yield* lintJsonText(['files', name], template.files?.[name] ?? '', 'make the whole content');
   if (template.output) yield* lintOutput(template.output, argv);
 }
 
@@ -98,17 +100,17 @@ function* lintScript(argv: readonly string[], index: number): Generator<Finding>
   }
 }
 
-function* lintStdin(stdin: string): Generator<Finding> {
-  if (!/^\s*(\{\s*"|\[\s*["{[])/.test(stdin)) return;
-  const pieces = stdin.replace(/\\./gs, '').split('"');
+function* lintJsonText(path: readonly string[], text: string, make: string): Generator<Finding> {
+  if (!/^\s*(\{\s*"|\[\s*["{[])/.test(text)) return;
+  const pieces = text.replace(/\\./gs, '').split('"');
   const data = dataIn(pieces.filter((_, i) => i % 2 === 1).join('"'));
   if (data === undefined) return;
   const instead =
     data === '{prompt}'
-      ? 'build the object in the step\'s "in" and make stdin "{prompt}"'
+      ? `build the object in the step's "in" and ${make} "{prompt}"`
       : 'have the program read {system_file}';
   const message = `${data} is put into the JSON text as it is, so that a quote or a line break in it breaks the text; ${instead}`;
-  yield [['stdin'], { code: 'data_in_json_text', message }];
+  yield [path, { code: 'data_in_json_text', message }];
 }
 
 const MANY_DOCUMENTS = /(?:^|[=_-])(?:stream-json|jsonl|ndjson|json-?lines|json-seq)$/i;

@@ -88,6 +88,7 @@ export const Limits = z.strictObject({
   grace_secs: Seconds.nullish(),
   stdout_bytes: Bytes.nullish(),
   stderr_bytes: Bytes.nullish(),
+  artifact_bytes: Bytes.nullish(),
 });
 export type Limits = z.infer<typeof Limits>;
 
@@ -98,6 +99,10 @@ export const Retry = z.strictObject({
   backoff_secs: Seconds.nullish(),
 });
 export type Retry = z.infer<typeof Retry>;
+
+/** Files that are stored after the child ended; a required one that is missing fails the step. */
+export const ArtifactDef = z.strictObject({ glob: z.string(), required: z.boolean().optional() });
+export type ArtifactDef = z.infer<typeof ArtifactDef>;
 
 export const SubprocessDef = z.strictObject({
   name: z.string(),
@@ -110,6 +115,8 @@ export const SubprocessDef = z.strictObject({
   limits: Limits.nullish(),
   secrets: StringMap.optional(),
   retry: Retry.nullish(),
+  files: StringMap.optional(),
+  artifacts: z.array(ArtifactDef).optional(),
 });
 export type SubprocessDef = z.infer<typeof SubprocessDef>;
 

@@ -183,8 +183,82 @@ describe('templates', () => {
       [],
     ],
     [{ output: { result_ptr: '/a~1b/m~0n', ok_from: 'exit_code' }, stdin: '{"a": ${HOME}}' }, []],
+    [
+      {
+        files: { '~/.a/b.json': '{"x": "{prompt}"}', 'a/b': '{bad} {worse}', 'a b/ö': '\0' },
+        artifacts: [{ glob: '**/*.{md,txt}', required: true }, { glob: '~/.a/[!x]?' }],
+        limits: { artifact_bytes: 1 },
+      },
+      [
+        'unknown_placeholder /subprocesses/0/files/a~1b',
+        'unknown_placeholder /subprocesses/0/files/a~1b',
+        '?data_in_json_text /subprocesses/0/files/~0~1.a~1b.json',
+      ],
+    ],
+    [
+      { artifacts: [{ glob: '/a' }, { glob: 'a' }, { glob: '../a' }, { glob: '' }, { glob: '{prompt}/x' }] },
+      ['0/glob', '2/glob', '3/glob', '4/glob'].map((at) => `bad_glob /subprocesses/0/artifacts/${at}`),
+    ],
+    [
+      { artifacts: [{ glob: 'a', require: true }, {}] },
+      ['unknown_field', 'missing_field'].map(
+        (code, i) => `${code} /subprocesses/0/artifacts/${i}/${i ? 'glob' : 'require'}`,
+      ),
+    ],
+    [{ limits: { artifact_bytes: 0 } }, ['invalid_value /subprocesses/0/limits/artifact_bytes']],
   ])('%j', (members, expected) => {
     expect(codes(withTemplate(members))).toEqual(expected);
+  });
+
+  test.each([
+    ['', 'empty; name a file below the directory of the child'],
+    ['/etc/x', 'absolute; write it relative'],
+    ['~', 'only ~/… names HOME'],
+    ['~root/x', 'only ~/… names HOME'],
+    ['~/', 'an empty segment'],
+    ['a//b', 'an empty segment'],
+    ['a/', 'an empty segment'],
+    ['./a', "the segment '.'"],
+    ['a/../b', "the segment '..'"],
+    ['~/..', "the segment '..'"],
+    ['a\0b', 'a NUL byte at offset 1'],
+    ['\ud800', 'half a surrogate pair'],
+    ['{prompt}.md', "'{prompt}' looks like a placeholder"],
+    [`a/${'é'.repeat(128)}`, 'is 256 bytes long, a name can have 255'],
+    [`${'a/'.repeat(2047)}xx`, '4096 bytes long, a path can have 4095'],
+  ])('the file %j is refused', (path, why) => {
+    const [issue, ...more] = issuesOf(withTemplate({ files: { [path]: '' } }));
+    expect([issue?.code, issue?.path, more]).toEqual([
+      'bad_file_path',
+      `/subprocesses/0/files/${path.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+      [],
+    ]);
+    expect(issue?.message).toContain(why);
+    expect(issue?.message).toContain("template 't' files['");
+  });
+
+  test('a name is either a file or a folder', () => {
+    const files = {
+      a: '',
+      'a/b': '',
+      'c/d/e': '',
+      c: '',
+      '~/a/b': '',
+      'c/d': '',
+      'c/d/f': '',
+      constructor: '',
+      __proto__x: '',
+    };
+    expect(
+      issuesOf(withTemplate({ files })).map(({ path, message: text }) => [
+        path.slice(22),
+        text.replace(/^.*?: /, ''),
+      ]),
+    ).toEqual([
+      ['a~1b', "below 'a', which is a file; a name is either a file or a folder (used by agent 'a')"],
+      ['c', "a folder of 'c/d/e'; a name is either a file or a folder (used by agent 'a')"],
+      ['c~1d', "a folder of 'c/d/e'; a name is either a file or a folder (used by agent 'a')"],
+    ]);
   });
 
   test('a message names the template and who uses it', () => {

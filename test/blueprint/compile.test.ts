@@ -36,6 +36,8 @@ test('a minimal template agent has every field, absent ones as null', () => {
         limits: null,
         secrets: null,
         retry: null,
+        files: null,
+        artifacts: null,
       },
       ctx_tiers: [],
       policy: null,
@@ -90,6 +92,8 @@ test('overrides win over the profile; nulls are dropped; environment names are s
     limits: { timeout_secs: 2 },
     secrets: { KEY: 'k' },
     retry: null,
+    files: null,
+    artifacts: null,
   });
   const worker = agents.a?.worker;
   expect(worker?.path === 'template' && Object.keys(worker.env)).toEqual(['B', 'b']);
@@ -193,4 +197,13 @@ test('names of Object.prototype are names', () => {
     ]),
   ).toEqual(names.map((name) => [name, name, [{ is: name }]]));
   expect(answer.ok && Object.keys(answer.compiled.metas)).toEqual(names);
+});
+
+test('files are sorted by path, and artifacts stay as they are written', () => {
+  const files = { b: '{prompt}', 'a/x': '', '~/c': '1' };
+  const artifacts: JsonObject[] = [{ glob: 'b' }, { glob: 'a', required: true }];
+  const { agents } = compiled({ agents: [AGENT], subprocesses: [{ ...TEMPLATE, files, artifacts }] });
+  const worker = agents.a?.worker;
+  expect(worker).toMatchObject({ files, artifacts });
+  expect(worker?.path === 'template' && Object.keys(worker.files ?? {})).toEqual(['a/x', 'b', '~/c']);
 });

@@ -46,6 +46,11 @@ test.each<[why: string, template: JsonObject, lints: string[]]>([
     ['data_in_json_text /stdin'],
   ],
   [
+    'data in a JSON string of a file',
+    { argv: ['cat'], files: { '~/.a/b.json': '{"task": "{prompt}"}', plain: 'x {prompt}' } },
+    ['data_in_json_text /files/~0~1.a~1b.json'],
+  ],
+  [
     'an error field',
     reads({ format: 'json', ok_from: '/is_error' }),
     ['ok_from_error_field /output/ok_from'],
@@ -63,6 +68,7 @@ test.each<[why: string, template: JsonObject, lints: string[]]>([
 test.each<[why: string, template: JsonObject]>([
   ['data on stdin', { argv: ['cat'], stdin: '{prompt}' }],
   ['JSON around a JSON value', { argv: ['cat'], stdin: '{"task": {prompt}, "more": [1]}' }],
+  ['a file of JSON data alone', { argv: ['cat'], files: { 'in.json': '{prompt}' } }],
   ['text with quotes', { argv: ['cat'], stdin: 'Say "{prompt}"' }],
   ['data in the environment', { argv: ['sh', '-c', 'echo "$DATA"'], env: { DATA: '{prompt}' } }],
   ['or and a bar in quotes', sh('a || jq \'.x | .y\' "b|c" >|file')],

@@ -28,11 +28,11 @@ describe('messages', () => {
     expect(issues(SubprocessDef, { name: 't', argv: [], stdinn: 'x', 'a/b': 1 })).toEqual([
       [
         'unknown_field /stdinn',
-        "unknown field 'stdinn'; did you mean 'stdin'?; known: name, argv, stdin, env, cwd, output, stream_mode, limits, secrets, retry",
+        "unknown field 'stdinn'; did you mean 'stdin'?; known: name, argv, stdin, env, cwd, output, stream_mode, limits, secrets, retry, files, artifacts",
       ],
       [
         'unknown_field /a~1b',
-        "unknown field 'a/b'; known: name, argv, stdin, env, cwd, output, stream_mode, limits, secrets, retry",
+        "unknown field 'a/b'; known: name, argv, stdin, env, cwd, output, stream_mode, limits, secrets, retry, files, artifacts",
       ],
     ]);
   });
