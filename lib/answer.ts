@@ -11,8 +11,8 @@ export const DIRECT_ANSWER_BYTES = 200_000;
 export const HTTP_ANSWER_BYTES = 5_000_000;
 
 /**
- * The result with its value inline while `sizeOf` the answer stays under `limit`, else with a reference and a preview.
- * Nothing is cut: what is not inline is stored whole.
+ * The result with its value inline while `sizeOf` the answer stays under `limit`, else with a reference and a preview;
+ * likewise its list of artifacts. Nothing is cut: what is not inline is stored whole.
  */
 export async function answerWithin(
   store: ObjectStore,
@@ -22,12 +22,23 @@ export async function answerWithin(
 ): Promise<TaskResult> {
   const inline = await inlined(store, result, limit);
   if (inline && sizeOf(compactJson(inline)) < limit) return inline;
+  const small = await withValueReferred(store, result);
+  const { artifacts, ...rest } = small;
+  if (artifacts === undefined || sizeOf(compactJson(small)) < limit) return small;
+  const key = attemptKey(result.task_id, result.attempt, 'artifacts.json');
+  const { value_ref: artifacts_ref } = await referTo(
+    store,
+    key,
+    artifacts.map((one) => ({ ...one })),
+  );
+  return { ...rest, ...(artifacts_ref && { artifacts_ref }) };
+}
+
+async function withValueReferred(store: ObjectStore, result: TaskResult): Promise<TaskResult> {
   if (result.value_ref || result.value === undefined) return result;
   const { value, ...rest } = result;
-  return {
-    ...rest,
-    ...(await referTo(store, attemptKey(result.task_id, result.attempt, 'value.json'), value)),
-  };
+  const key = attemptKey(result.task_id, result.attempt, 'value.json');
+  return { ...rest, ...(await referTo(store, key, value)) };
 }
 
 async function inlined(store: ObjectStore, result: TaskResult, limit: number): Promise<TaskResult | null> {

@@ -8,6 +8,7 @@ import type { AttemptPorts } from './ports.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { nextAttempt } from './retry.ts';
 import { persist, storeStreams, storeValue } from './settle.ts';
+import { storeArtifacts, withLost } from './settle-artifacts.ts';
 import { withPatience } from './store/patience.ts';
 import { claimAttempt, type HeldClaim, markOf, releaseClaim, storeResult } from './store/result-store.ts';
 import type { Outcome, Task, TaskResult } from './task.ts';
@@ -45,7 +46,10 @@ export async function runAttempt(task: Task, given: AttemptPorts): Promise<TaskR
   );
   if (answer.kind === 'settled') return replay(answer.result);
   const { held } = answer;
-  if (held.takenOver?.sameHost) endTraced({ mark: markOf(held.takenOver.holder) });
+  if (held.takenOver?.sameHost) {
+    endTraced({ mark: markOf(held.takenOver.holder) });
+    await ports.scratch.sweep();
+  }
   return work(prepared, held, { deadline, patience }, ports);
 }
 
@@ -91,7 +95,7 @@ async function work(
   let scratch: Scratch | undefined;
   try {
     scratch = await ports.scratch.make(mark);
-    const { exit, collected } = await runChild(prepared, scratch, mark, ports, () => {
+    const { exit, collected, artifacts } = await runChild(prepared, scratch, mark, ports, () => {
       started = true;
     });
     if (exit.cause === 'interrupted') {
@@ -100,10 +104,11 @@ async function work(
         `attempt ${base.attempt} of task ${base.task_id} was interrupted; it can be started again`,
       );
     }
-    const { outcome } = collected;
     const bytes = collected.stdout.size_bytes + collected.stderr.size_bytes;
-    const value = await persist({ ...time, bytes }, () => storeValue(ports.store, base, outcome));
+    const value = await persist({ ...time, bytes }, () => storeValue(ports.store, base, collected.outcome));
     const streams = await persist({ ...time, bytes }, () => storeStreams(ports.store, base, collected));
+    const stored = artifacts && (await storeArtifacts(ports.store, base, artifacts, time));
+    const outcome = stored ? withLost(collected.outcome, stored) : collected.outcome;
     return await finish({
       status: outcome.ok ? 'passed' : 'blocked',
       ok: outcome.ok,
@@ -115,6 +120,7 @@ async function work(
       ...(outcome.reported_error && { reported_error: outcome.reported_error }),
       ...retryOf(prepared, outcome),
       ...streams,
+      ...(stored && { artifacts: stored.artifacts }),
       warnings: [...warnings, ...outcome.warnings, ...exit.warnings],
     });
   } catch (error) {

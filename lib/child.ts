@@ -1,5 +1,6 @@
 /** Runs the child of one attempt: render, spawn, collect. */
 import type { CompiledAgent } from './blueprint/compile.ts';
+import { type Finished, writeChildFiles } from './child-files.ts';
 import { type Issue, StepspawnError } from './errors.ts';
 import { promptText } from './flow/step-input.ts';
 import { canonicalJson, escapeSegment, type JsonValue } from './json.ts';
@@ -9,7 +10,7 @@ import { findAgent, type Prepared } from './prepare.ts';
 import { attemptKey } from './store/keys.ts';
 import type { Task } from './task.ts';
 import { checkedBlueprint } from './validate.ts';
-import { type Collected, collectOutput } from './worker/collect.ts';
+import { collectOutput } from './worker/collect.ts';
 import { createMask } from './worker/mask.ts';
 import { type Command, needsSystemFile, type Payload, payloadFile, renderCommand } from './worker/render.ts';
 import type { Scratch } from './worker/scratch.ts';
@@ -27,7 +28,7 @@ export async function runChild(
   mark: string,
   ports: AttemptPorts,
   onStart: () => void,
-): Promise<{ readonly exit: Exit; readonly collected: Collected }> {
+): Promise<Finished & { readonly exit: Exit }> {
   const { task, agent, directive, limits } = prepared;
   const { command, payload } = await render(agent, task, directive, {
     system_file: scratch.file('system.md'),
@@ -42,18 +43,21 @@ export async function runChild(
   const secrets = await resolveSecrets(agent, ports);
   const mask = createMask(Object.values(secrets));
   const output = collectOutput({ worker, scratch, mask, onEvent: ports.onEvent, onOutput: ports.onOutput });
+  const cwd = command.cwd ?? ports.default_cwd ?? scratch.work;
+  const user = ports.child_user;
+  const files = await writeChildFiles({ worker, command, cwd, scratch, limits, mask, user });
   const watch = watchCancel(task, ports);
   const begun = performance.now();
   try {
     const exit = await ports.spawn({
       argv: command.argv,
       env: { ...ports.base_env, HOME: scratch.home, TMPDIR: scratch.tmp, ...command.env, ...secrets },
-      cwd: command.cwd ?? ports.default_cwd ?? scratch.work,
+      cwd,
       origin: originOf(agent),
       stdin: command.stdin,
       limits,
       scratch,
-      user: ports.child_user,
+      user,
       fifoRoot: ports.scratch.dir,
       mark,
       signal: watch.signal,
@@ -61,9 +65,16 @@ export async function runChild(
       onGrowth: output.grow,
     });
     ports.onChildEnd?.(performance.now() - begun);
-    return { exit, collected: await output.settle(exit) };
+    const collected = await output.settle(exit);
+    if (exit.cause === 'interrupted') return { exit, collected, artifacts: null };
+    const finished = await files.finish(collected);
+    const left = (await files.remove()).map(
+      (path) => `a file that was written could not be removed: ${path}`,
+    );
+    return { exit: { ...exit, warnings: [...exit.warnings, ...left] }, ...finished };
   } finally {
     watch.stop();
+    await files.remove();
   }
 }
 

@@ -44,8 +44,8 @@ interface Measure {
   readonly preview: string;
 }
 
-/** Size, digest and preview are taken from the bytes as they pass. */
-async function upload(
+/** Stores content as it passes; size, digest and preview are taken from its bytes. */
+export async function upload(
   store: ObjectStore,
   key: string,
   content: Content,

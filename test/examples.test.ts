@@ -28,6 +28,7 @@ test.each([
     { task: 'what is the answer?', answer: 'forty-two' },
     { usage: { input_tokens: 19, output_tokens: 2, total_tokens: 21 } },
   ],
+  ['17-files-and-artifacts.json', { report: 'written for the night shift' }],
 ])('examples/%s runs', async (file, ctx, totals?: object) => {
   const { code, stdout, stderr } = await cli(['run', join(examples, file)], mkdtempSync(join(folder, 'x-')));
   expect([code, stderr]).toEqual([0, expect.any(String)]);

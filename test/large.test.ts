@@ -62,6 +62,19 @@ test('1 GiB of text on stdout is stored whole, as the value and as the stream, i
   );
 }, 120_000);
 
+test('an artifact of 512 MiB is stored whole, in little memory', async () => {
+  const size = GIB / 2;
+  const { result, extra_bytes } = await attempt({
+    argv: ['sh', '-c', `head -c ${size} /dev/zero | tr '\\0' x > big.bin`],
+    artifacts: [{ glob: '*.bin', required: true }],
+    limits: { artifact_bytes: size },
+  });
+  const sha256 = await digestOf(repeated('', 'x'.repeat(1024), size / 1024, ''));
+  expect(result).toMatchObject({ ok: true, artifacts: [{ name: 'big.bin', size_bytes: size, sha256 }] });
+  expect(extra_bytes).toBeLessThan(ALLOWED_BYTES);
+  expect(await digestOf(createReadStream(stored(result.artifacts?.[0]?.key)))).toBe(sha256);
+}, 120_000);
+
 test('a value of 100 MB out of a larger document is stored whole and referenced, in little memory', async () => {
   const item = '{"id":1.0,"text":"caf\\u00e9"},'.repeat(100);
   const count = Math.ceil((100 * MB) / item.length);

@@ -2,11 +2,13 @@ import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
+import { answerWithin } from '../lib/answer.ts';
 import { sha256 } from '../lib/json.ts';
 import { INLINE_VALUE_BYTES, PREVIEW_CHARS } from '../lib/limits.ts';
 import { openValue, storeValue } from '../lib/settle.ts';
 import { folderStore } from '../lib/store/folder.ts';
 import type { TaskResult } from '../lib/task.ts';
+import { sampleResult } from './store/contract.ts';
 import { temporaryFolder } from './support/ports.ts';
 
 const folder = temporaryFolder();
@@ -46,6 +48,20 @@ test('content that has to be sent again is measured whole', async () => {
   };
   const { value_ref } = await storeValue(twice, id, { content: contentOf(json) });
   expect(value_ref).toMatchObject({ size_bytes: json.length, sha256: sha256(json) });
+});
+
+test('an answer that is too large even without its value refers to its artifacts', async () => {
+  const store = fresh();
+  const one = { key: 'k', size_bytes: 1, sha256: 'f'.repeat(64), media_type: 'text/plain' };
+  const artifacts = Array.from({ length: 100 }, (_, i) => ({ name: `a${i}`, ...one }));
+  const result = { ...sampleResult('T-1', 'v'.repeat(3000)), artifacts };
+  const size = (limit: number) => answerWithin(store, result, limit, Buffer.byteLength);
+  expect(await size(100_000)).toEqual(result);
+  expect(await size(17_000)).toMatchObject({ artifacts, value_ref: { size_bytes: 3002 } });
+  const { artifacts_ref, ...small } = await size(2000);
+  expect(small).not.toHaveProperty('artifacts');
+  expect(artifacts_ref).toMatchObject({ key: 'tasks/T-1/1/artifacts.json' });
+  expect(JSON.parse(String((await store.read(artifacts_ref?.key ?? ''))?.body))).toEqual(artifacts);
 });
 
 test('a value is opened as JSON text wherever it lies', async () => {

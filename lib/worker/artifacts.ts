@@ -23,7 +23,7 @@ export function createArtifactKeeper(dir: string): ArtifactKeeper {
   const warnings: string[] = [];
   const keep = (event: StreamEvent): void => {
     if (event.type !== 'artifact' || event.content.kind !== 'inline') return;
-    const key = keyOf(event.name);
+    const key = segmentKey(event.name);
     if (key === null || (artifacts.size >= MAX_ARTIFACTS && !artifacts.has(key))) {
       const why = key === null ? 'cannot be a key' : `is one over ${MAX_ARTIFACTS}`;
       if (warnings.length < 10)
@@ -39,8 +39,8 @@ export function createArtifactKeeper(dir: string): ArtifactKeeper {
   return { keep, artifacts, warnings };
 }
 
-/** One segment of a key: everything that could be a path is escaped. */
-function keyOf(name: string): string | null {
+/** One segment of a key: everything that could be a path is escaped; null for a name that cannot be one. */
+export function segmentKey(name: string): string | null {
   if (name === '' || name === '.' || name === '..' || !name.isWellFormed()) return null;
   const key = encodeURIComponent(name).replaceAll('~', '%7E');
   return key.length <= MAX_KEY_CHARS ? key : null;

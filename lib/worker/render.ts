@@ -11,6 +11,8 @@ export interface Command {
   readonly env: Readonly<Record<string, string>>;
   /** null: the entry's default */
   readonly cwd: string | null;
+  /** path -> content; only where the template declares files */
+  readonly files?: Readonly<Record<string, string>>;
 }
 
 export interface Payload {
@@ -97,19 +99,30 @@ export function renderCommand(
     return text;
   };
   const argv = worker.argv.map((template, i) => fill(template, `${worker.pointer}/argv/${i}`));
-  const env = Object.entries(worker.env).map(([name, template]) => [
-    name,
-    fill(template, `${worker.pointer}/env/${escapeSegment(name)}`),
-  ]);
+  const fillAll = (part: 'env' | 'files', templates: Readonly<Record<string, string>>) =>
+    Object.fromEntries(
+      Object.entries(templates).map(([name, template]) => [
+        name,
+        fill(template, `${worker.pointer}/${part}/${escapeSegment(name)}`),
+      ]),
+    );
+  const env = fillAll('env', worker.env);
   const cwd = worker.cwd === null ? workDir(view) : fill(worker.cwd, worker.cwd_pointer);
   const stdin = worker.stdin === null ? null : fill(worker.stdin, `${worker.pointer}/stdin`);
+  const files = worker.files && fillAll('files', worker.files);
   if (issues.length > 0) return { ok: false, issues };
-  return { ok: true, command: { argv, stdin, env: { ...own, ...Object.fromEntries(env) }, cwd } };
+  return { ok: true, command: { argv, stdin, env: { ...own, ...env }, cwd, ...(files && { files }) } };
 }
 
 /** Whether any string of the template names `{system_file}`, so that the file has to be written. */
 export function needsSystemFile(worker: EmbedTemplate): boolean {
-  const strings = [...worker.argv, worker.stdin, ...Object.values(worker.env), worker.cwd];
+  const strings = [
+    ...worker.argv,
+    worker.stdin,
+    ...Object.values(worker.env),
+    worker.cwd,
+    ...Object.values(worker.files ?? {}),
+  ];
   return strings.some((text) => text !== null && usesPlaceholder(text, 'system_file'));
 }
 

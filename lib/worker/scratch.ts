@@ -16,6 +16,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StepspawnError } from '../errors.ts';
+import { removeJournalled } from './made-files.ts';
 import { endTraced, startTime } from './processes.ts';
 
 /** A user of this system, by numbers. */
@@ -35,6 +36,8 @@ export interface Scratch {
   readonly write: (name: string, content: string | Uint8Array) => Promise<string>;
   /** Gives what the child needs to the user it runs as; the rest stays ours. */
   readonly giveTo: (user: ChildUser) => Promise<void>;
+  /** what has to be done before it is removed */
+  readonly atEnd: (work: () => Promise<unknown>) => void;
   readonly remove: () => Promise<void>;
 }
 
@@ -46,10 +49,19 @@ export interface ScratchRoot {
    * running when we are killed. Throws StoreUnavailable when the disk is full.
    */
   readonly make: (mark: string) => Promise<Scratch>;
+  /** Removes what processes that are gone left here, and ends what they left running. */
+  readonly sweep: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
 const PREFIX = 'stepspawn-';
+/** what an attempt made outside */
+export const JOURNAL = 'made.ndjson';
+
+/** Whether a folder of that name is the scratch of a process. */
+export function isScratch(name: string): boolean {
+  return name.startsWith(PREFIX) && /^\d+-\d+-\w+-[0-9a-f]{12}$/.test(name.slice(PREFIX.length));
+}
 
 /**
  * Opens this process's scratch below `root`, after removing the scratch of processes that are gone and ending
@@ -86,10 +98,11 @@ export async function openScratch(options: {
       throw diskError(error, scratch.dir);
     }
   };
-  return { dir, make, close: () => removeTree(dir) };
+  return { dir, make, sweep: () => sweep(options.root), close: () => removeTree(dir) };
 }
 
 function scratchAt(dir: string): Scratch {
+  const last: (() => Promise<unknown>)[] = [];
   return {
     dir,
     home: join(dir, 'home'),
@@ -98,7 +111,11 @@ function scratchAt(dir: string): Scratch {
     file: (name) => join(dir, name),
     write: (name, content) => writePrivate(join(dir, name), content),
     giveTo: (user) => giveTo(dir, user),
-    remove: () => removeTree(dir),
+    atEnd: (work) => void last.push(work),
+    remove: async () => {
+      for (const work of last.splice(0).reverse()) await work().catch(() => undefined);
+      await removeTree(dir);
+    },
   };
 }
 
@@ -112,6 +129,7 @@ async function sweep(root: string): Promise<void> {
       for (const attempt of await readdir(path).catch(() => [])) {
         const mark = await readFile(join(path, attempt, 'mark'), 'utf8').catch(() => '');
         if (mark !== '') endTraced({ mark, dir: join(path, attempt) });
+        await removeJournalled(join(path, attempt, JOURNAL)).catch(() => undefined);
       }
       await removeTree(path).catch(() => undefined);
     }),

@@ -13,6 +13,8 @@ import {
   storeResult,
 } from '../../lib/store/result-store.ts';
 import type { TaskResult } from '../../lib/task.ts';
+import { attempt, shell } from '../support/attempts.ts';
+import { realPorts } from '../support/ports.ts';
 
 const HOST = { boot_id: 'boot', pid: 1, start_time: 1 };
 
@@ -85,6 +87,20 @@ export function storeContract(open: () => Promise<ObjectStore>, folder: string):
     expect(await store.open('t/none')).toBeNull();
     expect(await store.list('t/')).toEqual(['t/x/a', 't/x/b', 't/y']);
     expect(await store.list('none/')).toEqual([]);
+  });
+
+  test('artifacts lie under keys with escapes in folders of their own', async () => {
+    const ports = await realPorts(folder, { store: await open() });
+    const script = 'mkdir -p "out/a b"; printf 1 > "out/a b/é%.md"; printf 2 > ~/x; : > empty';
+    const template = shell(script, { artifacts: [{ glob: '**' }, { glob: '~/*', required: true }] });
+    const { artifacts } = await attempt(ports, template, { task_id: 'T-files' });
+    const keys = ['empty', 'out/a%20b/%C3%A9%25.md', '%7E/x'].map(
+      (name) => `tasks/T-files/1/artifacts/${name}`,
+    );
+    expect(artifacts?.map(({ key }) => key)).toEqual(keys);
+    const found = await Promise.all(keys.map(async (key) => text((await ports.store.open(key))!)));
+    expect(found).toEqual(['', '1', '2']);
+    expect(await ports.store.list('tasks/T-files/1/artifacts/')).toEqual([...keys].sort());
   });
 
   test('of 50 callers of one attempt exactly one holds it', async () => {
