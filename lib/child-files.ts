@@ -2,7 +2,7 @@
 import type { Worker } from './blueprint/compile.ts';
 import { escapeSegment } from './json.ts';
 import type { ResolvedLimits } from './limits.ts';
-import type { ArtifactFile } from './worker/artifact-files.ts';
+import { type ArtifactFile, shown } from './worker/artifact-files.ts';
 import { findArtifacts } from './worker/artifact-verdict.ts';
 import type { Collected } from './worker/collect.ts';
 import { writeFiles } from './worker/files.ts';
@@ -12,11 +12,16 @@ import { openPlaces } from './worker/places.ts';
 import type { Command } from './worker/render.ts';
 import { type ChildUser, JOURNAL, type Scratch } from './worker/scratch.ts';
 
+export interface LabelledArtifact extends ArtifactFile {
+  /** its name for a message, secrets hidden */
+  readonly label: string;
+}
+
 /** An output with what its artifacts mean to it; null where none are declared. */
 export interface Finished {
   readonly collected: Collected;
   /** they can be opened until the scratch is removed */
-  readonly artifacts: readonly ArtifactFile[] | null;
+  readonly artifacts: readonly LabelledArtifact[] | null;
 }
 
 export interface ChildFiles {
@@ -65,7 +70,7 @@ export async function writeChildFiles(options: {
     });
     return {
       collected: { ...collected, outcome: judge(collected.outcome, found, mask) },
-      artifacts: found.files,
+      artifacts: found.files.map((file) => ({ ...file, label: mask.text(shown(file.name)) })),
     };
   };
   return { finish, remove };

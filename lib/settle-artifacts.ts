@@ -1,18 +1,19 @@
 /** Stores the artifact files of an attempt, a few at a time. */
+import type { LabelledArtifact } from './child-files.ts';
 import { type Persistence, persist, upload } from './settle.ts';
 import { attemptKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import type { AttemptId } from './store/result-store.ts';
 import type { Artifact, Outcome } from './task.ts';
-import type { ArtifactFile } from './worker/artifact-files.ts';
 
-/** Uploads at a time. */
+/** Small files at a time; larger ones go one by one, as each takes memory for several parts. */
 const LANES = 4;
+const SMALL_BYTES = 4 * 1024 * 1024;
 
 export interface StoredArtifacts {
   /** in the order of the files */
   readonly artifacts: readonly Artifact[];
-  /** names of those that changed or went away before they were stored */
+  /** labels of those that changed or went away before they were stored */
   readonly lost: readonly string[];
 }
 
@@ -20,36 +21,36 @@ export interface StoredArtifacts {
 export async function storeArtifacts(
   store: ObjectStore,
   { task_id, attempt }: AttemptId,
-  files: readonly ArtifactFile[],
+  files: readonly LabelledArtifact[],
   time: Persistence,
 ): Promise<StoredArtifacts> {
   const stored: (Artifact | null)[] = files.map(() => null);
-  const waiting = files.entries();
-  const lane = async (): Promise<void> => {
+  const lane = async (waiting: Iterable<[number, LabelledArtifact]>): Promise<void> => {
     for (const [index, file] of waiting) {
       const key = attemptKey(task_id, attempt, `artifacts/${file.key}`);
       const write = () => storeFile(store, key, file);
       stored[index] = await persist({ ...time, bytes: file.size_bytes }, write);
     }
   };
-  await Promise.all(Array.from({ length: LANES }, lane));
+  const small = files.entries().filter(([, { size_bytes }]) => size_bytes <= SMALL_BYTES);
+  await Promise.all(Array.from({ length: LANES }, () => lane(small)));
+  await lane(files.entries().filter(([, { size_bytes }]) => size_bytes > SMALL_BYTES));
   return {
     artifacts: stored.filter((one) => one !== null),
-    lost: files.filter((_, index) => stored[index] === null).map(({ name }) => name),
+    lost: files.filter((_, index) => stored[index] === null).map(({ label }) => label),
   };
 }
 
 /** A step does not pass with an artifact that was found and is not in the store. */
 export function withLost<T extends Omit<Outcome, 'value'>>(outcome: T, { lost }: StoredArtifacts): T {
   if (lost.length === 0) return outcome;
-  const names = lost.slice(0, 5).map((name) => `'${name}'`);
-  const text = `artifacts changed or went away before they were stored: ${names.join(', ')}`;
+  const text = `artifacts changed or went away before they were stored: ${lost.slice(0, 5).join(', ')}`;
   if (!outcome.ok) return { ...outcome, warnings: [...outcome.warnings, text] };
   return { ...outcome, ok: false, reason: 'artifact_missing', message: text };
 }
 
 /** Null when it is no longer the file that was found, or is shorter than it was. */
-async function storeFile(store: ObjectStore, key: string, file: ArtifactFile): Promise<Artifact | null> {
+async function storeFile(store: ObjectStore, key: string, file: LabelledArtifact): Promise<Artifact | null> {
   const { name, size_bytes, media_type } = file;
   const opened = await file.open();
   if (!opened) return null;

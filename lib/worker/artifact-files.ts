@@ -5,7 +5,7 @@ import { type Place, placed } from '../blueprint/places.ts';
 import type { ArtifactDef } from '../blueprint/schema.ts';
 import { compareUtf8, sha256 } from '../json.ts';
 import { segmentKey } from './artifacts.ts';
-import { codeOf, identityOf, inFolder, kindOf, mayDo, openFile } from './below.ts';
+import { identityOf, inFolder, kindOf, mayDo, openFile, refusalOf } from './below.ts';
 import { mediaType } from './media-type.ts';
 import type { Places } from './places.ts';
 import type { ChildUser } from './scratch.ts';
@@ -75,7 +75,7 @@ export async function searchArtifacts(order: ArtifactsOrder): Promise<Search> {
     const globs = globsBelow(place, order.artifacts);
     if (globs.length === 0) continue;
     const { folder, label, code } = order.places[place];
-    const walked = folder ? await walk(folder, globs, { budget, user: order.user }).catch(codeOf) : code;
+    const walked = folder ? await walk(folder, globs, { budget, user: order.user }).catch(refusalOf) : code;
     if (!folder || typeof walked === 'string') {
       const declared = globs.map(({ index }) => index);
       refused.push({ text: `${label} cannot be read: ${walked}`, declared });
@@ -120,7 +120,7 @@ async function inspectAll(
   const satisfied = new Set<number>();
   for (const candidate of candidates.slice(0, MAX_FILES)) {
     const { name, declared } = candidate;
-    const file = await inspect(candidate, user).catch(codeOf);
+    const file = await inspect(candidate, user).catch(refusalOf);
     if (typeof file === 'string') {
       refused.push({ text: `${shown(name)} cannot be read: ${file}`, declared });
       continue;
@@ -144,8 +144,9 @@ async function inspect(
     if (!mayDo(user, found, 'read')) return 'EACCES';
     const identity = identityOf(found);
     const open = async (): Promise<FileHandle | null> => {
-      const again = await openIt().catch(() => null);
-      if (!again || identityOf(await again.stat({ bigint: true })) === identity) return again;
+      const again = await openIt().catch(refusalOf);
+      if (typeof again === 'string') return null;
+      if (identityOf(await again.stat({ bigint: true })) === identity) return again;
       await again.close();
       return null;
     };

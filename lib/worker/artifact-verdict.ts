@@ -27,10 +27,16 @@ export async function findArtifacts(
 ): Promise<FoundArtifacts> {
   const search = await searchArtifacts(order);
   const { files, refused, unfit } = choose(search, order);
-  const warnings = counted(refused, 10).map((text) => `artifact not stored: ${text}`);
+  const more = refused.length - MAX_TOLD;
+  const warnings = [
+    ...refused.slice(0, MAX_TOLD).map((text) => `artifact not stored: ${text}`),
+    ...(more > 0 ? [`${more} more artifacts are not stored`] : []),
+  ];
   const failure = overflow(search, unfit) ?? (await missing(search, order));
   return { files, warnings, failure };
 }
+
+const MAX_TOLD = 10;
 
 /** What fits into the limit in the order of names; the rest is not cut but left out. */
 function choose(

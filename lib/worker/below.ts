@@ -87,6 +87,19 @@ export function kindOf(found: {
   return found.isSocket() ? 'a socket' : 'a device';
 }
 
+/** What a file or folder can be refused for; anything else is a condition of ours. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  ...['EACCES', 'EEXIST', 'EISDIR', 'ELOOP', 'ENAMETOOLONG', 'ENODEV', 'ENOENT', 'ENOTDIR', 'ENXIO'],
+  ...['EPERM', 'EROFS', 'ESTALE', 'ETXTBSY'],
+]);
+
+/** The code of an error that is about a file or folder; throws any other again, such as too many open files. */
+export function refusalOf(error: unknown): string {
+  const code = codeOf(error);
+  if (!REFUSALS.has(code)) throw error;
+  return code;
+}
+
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : String(error);
 }

@@ -4,7 +4,7 @@ import { type FileHandle, mkdir, open, readdir, unlink } from 'node:fs/promises'
 import type { Problem } from '../blueprint/check-text.ts';
 import { type Place, placed } from '../blueprint/places.ts';
 import { type Issue, StepspawnError } from '../errors.ts';
-import { codeOf, enter, identityOf, kindOf, look, mayDo, openFile, within } from './below.ts';
+import { enter, identityOf, kindOf, look, mayDo, openFile, refusalOf, within } from './below.ts';
 import { inTurn, type MadeFiles } from './made-files.ts';
 import type { Places } from './places.ts';
 import { type ChildUser, diskError } from './scratch.ts';
@@ -67,7 +67,7 @@ async function writeOne(path: string, content: string, order: FilesOrder): Promi
   } catch (error) {
     const disk = diskError(error, path);
     if (disk instanceof StepspawnError) throw disk;
-    return cannot('it cannot be written', codeOf(error));
+    return cannot('it cannot be written', refusalOf(error));
   } finally {
     await Promise.all(opened.map((folder) => folder.close()));
   }

@@ -2,7 +2,7 @@
 import type { Dirent } from 'node:fs';
 import { type FileHandle, opendir } from 'node:fs/promises';
 import type { Glob, States } from '../blueprint/glob.ts';
-import { codeOf, enter, kindOf, mayDo, within } from './below.ts';
+import { enter, kindOf, mayDo, refusalOf, within } from './below.ts';
 import { type ChildUser, isScratch } from './scratch.ts';
 import { short } from './text.ts';
 
@@ -97,8 +97,9 @@ export async function walk(
       child = await enter(folder, name);
       await use(child);
     } catch (error) {
+      const code = refusalOf(error);
       if (found.closed.length < MAX_TOLD)
-        found.closed.push(`the folder '${short(path, 200)}' cannot be read: ${codeOf(error)}`);
+        found.closed.push(`the folder '${short(path, 200)}' cannot be read: ${code}`);
     } finally {
       await child?.close();
     }
