@@ -1,6 +1,6 @@
 /** The use case: claim -> compile -> render -> spawn -> normalise -> store. */
 import { randomBytes } from 'node:crypto';
-import { runChild } from './child.ts';
+import { prepareChild, type ReadyChild } from './child.ts';
 import { now, timestamp } from './clock.ts';
 import { ERRORS, errorBody, StepspawnError } from './errors.ts';
 import { claimMarginMs, STORE_PATIENCE_MS } from './limits.ts';
@@ -8,7 +8,6 @@ import type { AttemptPorts } from './ports.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { nextAttempt } from './retry.ts';
 import { persist, storeStreams, storeValue } from './settle.ts';
-import { storeArtifacts, withLost } from './settle-artifacts.ts';
 import { withPatience } from './store/patience.ts';
 import { claimAttempt, type HeldClaim, markOf, releaseClaim, storeResult } from './store/result-store.ts';
 import type { Outcome, Task, TaskResult } from './task.ts';
@@ -32,6 +31,9 @@ export async function runAttempt(task: Task, given: AttemptPorts): Promise<TaskR
   const { task_id, attempt } = task;
   const deadline = now() + limits.timeout_secs * 1000 + claimMarginMs(limits);
   const holder = randomBytes(16).toString('hex');
+  // nothing of this is seen by others, so that it need not wait for the claim
+  const making = makeReady(prepared, markOf(holder), ports);
+  making.catch(() => undefined);
   const answer = await persist({ deadline, patience: CLAIM_CALLS * patience, tries: CLAIM_TRIES }, () =>
     claimAttempt(ports.store, {
       task_id,
@@ -43,14 +45,37 @@ export async function runAttempt(task: Task, given: AttemptPorts): Promise<TaskR
       host: ports.host,
       isAlive,
     }),
-  );
-  if (answer.kind === 'settled') return replay(answer.result);
+  ).catch(async (error: unknown) => {
+    await discard(making);
+    throw error;
+  });
+  if (answer.kind === 'settled') {
+    await discard(making);
+    return replay(answer.result);
+  }
   const { held } = answer;
   if (held.takenOver?.sameHost) {
     endTraced({ mark: markOf(held.takenOver.holder) });
     await ports.scratch.sweep();
   }
-  return work(prepared, held, { deadline, patience }, ports);
+  return work(prepared, held, { making, deadline, patience }, ports);
+}
+
+/** The private place of an attempt, and the child that is ready in it, or why it is not. */
+interface Made {
+  readonly scratch: Scratch;
+  readonly child: PromiseSettledResult<ReadyChild>;
+}
+
+async function makeReady(prepared: Prepared, mark: string, ports: AttemptPorts): Promise<Made> {
+  const scratch = await ports.scratch.make(mark);
+  const [child] = await Promise.allSettled([prepareChild(prepared, scratch, mark, ports)]);
+  return { scratch, child };
+}
+
+/** What cannot be removed now is swept at the next start. */
+async function discard(making: Promise<Made>): Promise<void> {
+  await making.then(({ scratch }) => scratch.remove()).catch(() => undefined);
 }
 
 /** A stored result as the answer to a repeated request: a stored failure is thrown again. */
@@ -63,7 +88,10 @@ export function replay(result: TaskResult): TaskResult {
 async function work(
   prepared: Prepared,
   held: HeldClaim,
-  time: { readonly deadline: number; readonly patience: number },
+  {
+    making,
+    ...time
+  }: { readonly making: Promise<Made>; readonly deadline: number; readonly patience: number },
   ports: AttemptPorts,
 ): Promise<TaskResult> {
   const started_at = timestamp();
@@ -91,11 +119,10 @@ async function work(
   const warnings = started
     ? ['an earlier holder of this attempt was lost; its child may have run once already']
     : [];
-  const mark = markOf(held.claim.holder);
-  let scratch: Scratch | undefined;
   try {
-    scratch = await ports.scratch.make(mark);
-    const { exit, collected, artifacts } = await runChild(prepared, scratch, mark, ports, () => {
+    const { scratch, child } = await making;
+    if (child.status === 'rejected') throw child.reason;
+    const { exit, collected, artifacts } = await child.value.run(() => {
       started = true;
     });
     if (exit.cause === 'interrupted') {
@@ -107,9 +134,13 @@ async function work(
     const bytes = collected.stdout.size_bytes + collected.stderr.size_bytes;
     const value = await persist({ ...time, bytes }, () => storeValue(ports.store, base, collected.outcome));
     const streams = await persist({ ...time, bytes }, () => storeStreams(ports.store, base, collected));
-    const stored = artifacts && (await storeArtifacts(ports.store, base, artifacts, time));
-    const outcome = stored ? withLost(collected.outcome, stored) : collected.outcome;
-    return await finish({
+    const { outcome, ...rest } = artifacts
+      ? await (await import('./settle-artifacts.ts')).settleArtifacts(ports.store, base, time, {
+          outcome: collected.outcome,
+          artifacts,
+        })
+      : collected;
+    const result = finish({
       status: outcome.ok ? 'passed' : 'blocked',
       ok: outcome.ok,
       reason: outcome.reason,
@@ -120,9 +151,12 @@ async function work(
       ...(outcome.reported_error && { reported_error: outcome.reported_error }),
       ...retryOf(prepared, outcome),
       ...streams,
-      ...(stored && { artifacts: stored.artifacts }),
+      ...('stored' in rest && { artifacts: rest.stored }),
       warnings: [...warnings, ...outcome.warnings, ...exit.warnings],
     });
+    // all that the result names is stored by now
+    await Promise.allSettled([result, scratch.remove()]);
+    return await result;
   } catch (error) {
     if (error instanceof StepspawnError && ERRORS[error.code].stored) {
       const failed = await finish({
@@ -139,8 +173,7 @@ async function work(
     await releaseClaim(ports.store, held, started).catch(() => undefined);
     throw error;
   } finally {
-    // what cannot be removed now is swept at the next start; the result stands
-    await scratch?.remove().catch(() => undefined);
+    await discard(making);
   }
 }
 

@@ -1,5 +1,5 @@
 /** What a template adds to the files of its child: those it writes before the start, and those it asks for at the end. */
-import type { Worker } from './blueprint/compile.ts';
+import type { EmbedTemplate } from './blueprint/compile.ts';
 import { escapeSegment } from './json.ts';
 import type { ResolvedLimits } from './limits.ts';
 import { type ArtifactFile, shown } from './worker/artifact-files.ts';
@@ -33,7 +33,7 @@ export interface ChildFiles {
 
 /** Writes the files of the command. Throws SpawnFailed and StoreUnavailable, and then leaves nothing behind. */
 export async function writeChildFiles(options: {
-  readonly worker: Worker;
+  readonly worker: EmbedTemplate;
   readonly command: Command;
   /** where the child runs */
   readonly cwd: string;
@@ -43,7 +43,6 @@ export async function writeChildFiles(options: {
   readonly user: ChildUser | undefined;
 }): Promise<ChildFiles> {
   const { worker, scratch, limits, mask, user } = options;
-  if (worker.path === 'spec' || (worker.files === null && worker.artifacts === null)) return NO_FILES;
   const { files = {} } = options.command;
   const places = await openPlaces({ home: scratch.home, work: options.cwd, own: scratch.work });
   scratch.atEnd(places.close);
@@ -79,8 +78,6 @@ export async function writeChildFiles(options: {
 async function withoutArtifacts(collected: Collected): Promise<Finished> {
   return { collected, artifacts: null };
 }
-
-const NO_FILES: ChildFiles = { finish: withoutArtifacts, remove: async () => [] };
 
 /** A step that failed on its own keeps its reason. */
 function judge(

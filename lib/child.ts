@@ -1,6 +1,6 @@
 /** Runs the child of one attempt: render, spawn, collect. */
 import type { CompiledAgent } from './blueprint/compile.ts';
-import { type Finished, writeChildFiles } from './child-files.ts';
+import type { ChildFiles, Finished } from './child-files.ts';
 import { type Issue, StepspawnError } from './errors.ts';
 import { promptText } from './flow/step-input.ts';
 import { canonicalJson, escapeSegment, type JsonValue } from './json.ts';
@@ -18,18 +18,23 @@ import type { Exit } from './worker/spawn.ts';
 import type { Startable } from './worker/start-checks.ts';
 import { renderSystemPrompt } from './worker/system-prompt.ts';
 
+/** A child whose command and private files are ready; nothing outside of its scratch has changed. */
+export interface ReadyChild {
+  /** Starts it and reads what it printed; `onStart` is called once it runs. Throws SpawnFailed and StoreUnavailable. */
+  readonly run: (onStart: () => void) => Promise<Finished & { readonly exit: Exit }>;
+}
+
 /**
- * Renders the command, starts it, and reads what it printed. `mark` is the secret mark of the attempt's processes;
- * `onStart` is called once the child runs. Throws PlaceholderUnset, InvalidBlueprint and SpawnFailed.
+ * Renders the command and writes the attempt's private files. `mark` is the secret mark of its processes. Throws
+ * PlaceholderUnset and InvalidBlueprint.
  */
-export async function runChild(
+export async function prepareChild(
   prepared: Prepared,
   scratch: Scratch,
   mark: string,
   ports: AttemptPorts,
-  onStart: () => void,
-): Promise<Finished & { readonly exit: Exit }> {
-  const { task, agent, directive, limits } = prepared;
+): Promise<ReadyChild> {
+  const { task, agent, directive } = prepared;
   const { command, payload } = await render(agent, task, directive, {
     system_file: scratch.file('system.md'),
     payload_file: scratch.file('payload.json'),
@@ -41,11 +46,39 @@ export async function runChild(
   }
   await scratch.write('payload.json', canonicalJson(payloadFile(agent, payload)));
   const secrets = await resolveSecrets(agent, ports);
+  return { run: (onStart) => runChild({ prepared, scratch, mark, ports, command, secrets, onStart }) };
+}
+
+interface Ready {
+  readonly prepared: Prepared;
+  readonly scratch: Scratch;
+  readonly mark: string;
+  readonly ports: AttemptPorts;
+  readonly command: Command;
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly onStart: () => void;
+}
+
+async function runChild(ready: Ready): Promise<Finished & { readonly exit: Exit }> {
+  const { prepared, scratch, mark, ports, command, secrets, onStart } = ready;
+  const { task, agent, limits } = prepared;
+  const { worker } = agent;
   const mask = createMask(Object.values(secrets));
   const output = collectOutput({ worker, scratch, mask, onEvent: ports.onEvent, onOutput: ports.onOutput });
   const cwd = command.cwd ?? ports.default_cwd ?? scratch.work;
   const user = ports.child_user;
-  const files = await writeChildFiles({ worker, command, cwd, scratch, limits, mask, user });
+  const files =
+    worker.path === 'template' && (worker.files ?? worker.artifacts) !== null
+      ? await (await import('./child-files.ts')).writeChildFiles({
+          worker,
+          command,
+          cwd,
+          scratch,
+          limits,
+          mask,
+          user,
+        })
+      : NO_FILES;
   const watch = watchCancel(task, ports);
   const begun = performance.now();
   try {
@@ -77,6 +110,11 @@ export async function runChild(
     await files.remove();
   }
 }
+
+const NO_FILES: ChildFiles = {
+  finish: async (collected) => ({ collected, artifacts: null }),
+  remove: async () => [],
+};
 
 /** The Command that an attempt would start, with made-up paths and nonce; starts and writes nothing. */
 export async function previewCommand(task: Task): Promise<Command> {

@@ -10,15 +10,26 @@ import type { Artifact, Outcome } from './task.ts';
 const LANES = 4;
 const SMALL_BYTES = 4 * 1024 * 1024;
 
-export interface StoredArtifacts {
+interface StoredArtifacts {
   /** in the order of the files */
   readonly artifacts: readonly Artifact[];
   /** labels of those that changed or went away before they were stored */
   readonly lost: readonly string[];
 }
 
+/** Stores the files, and what the outcome is with those that could not be. */
+export async function settleArtifacts<T extends Omit<Outcome, 'value'>>(
+  store: ObjectStore,
+  id: AttemptId,
+  time: Persistence,
+  found: { readonly outcome: T; readonly artifacts: readonly LabelledArtifact[] },
+): Promise<{ readonly outcome: T; readonly stored: readonly Artifact[] }> {
+  const { artifacts, lost } = await storeArtifacts(store, id, found.artifacts, time);
+  return { outcome: withLost(found.outcome, lost), stored: artifacts };
+}
+
 /** Streams each file into the store. */
-export async function storeArtifacts(
+async function storeArtifacts(
   store: ObjectStore,
   { task_id, attempt }: AttemptId,
   files: readonly LabelledArtifact[],
@@ -42,7 +53,7 @@ export async function storeArtifacts(
 }
 
 /** A step does not pass with an artifact that was found and is not in the store. */
-export function withLost<T extends Omit<Outcome, 'value'>>(outcome: T, { lost }: StoredArtifacts): T {
+function withLost<T extends Omit<Outcome, 'value'>>(outcome: T, lost: readonly string[]): T {
   if (lost.length === 0) return outcome;
   const text = `artifacts changed or went away before they were stored: ${lost.slice(0, 5).join(', ')}`;
   if (!outcome.ok) return { ...outcome, warnings: [...outcome.warnings, text] };
