@@ -19,17 +19,17 @@ const TARGETS = [
     folder: 'validate',
     name: 'index',
     entry: 'functions/validate.ts',
-    budget: { start: 260_000, all: 900_000 },
+    budget: { start: 200_000, all: 800_000 },
   },
-  { folder: 'spawn', name: 'index', entry: 'functions/spawn.ts', budget: { start: 340_000, all: 1_500_000 } },
-  { folder: 'plan', name: 'index', entry: 'functions/plan.ts', budget: { start: 310_000, all: 1_500_000 } },
+  { folder: 'spawn', name: 'index', entry: 'functions/spawn.ts', budget: { start: 300_000, all: 1_400_000 } },
+  { folder: 'plan', name: 'index', entry: 'functions/plan.ts', budget: { start: 250_000, all: 1_400_000 } },
   {
     folder: 'cancel-marker',
     name: 'index',
     entry: 'functions/cancel-marker.ts',
-    budget: { start: 190_000, all: 800_000 },
+    budget: { start: 110_000, all: 700_000 },
   },
-  { folder: 'cli', name: 'stepspawn', entry: 'cli/main.ts', budget: { start: 230_000, all: 1_700_000 } },
+  { folder: 'cli', name: 'stepspawn', entry: 'cli/main.ts', budget: { start: 120_000, all: 1_700_000 } },
 ] as const;
 
 await rm(DIST, { recursive: true, force: true });

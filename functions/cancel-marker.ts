@@ -1,5 +1,5 @@
 /** `cancel-marker`: marks the run of an execution that was stopped or ran out of time as cancelled. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { StepspawnError } from '../lib/errors.ts';
 import { cancelRun } from '../lib/store/run-store.ts';
 import { RUN_ID } from '../lib/task.ts';

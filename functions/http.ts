@@ -1,7 +1,7 @@
 /** REST proxy events <-> calls of routes, for middy: our errors become answers, everything else stays inside. */
 import type middy from '@middy/core';
 import type { APIGatewayProxyResult, Context } from 'aws-lambda';
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { ERRORS, errorBody, StepspawnError } from '../lib/errors.ts';
 import { compactJson, type JsonValue, parseJson } from '../lib/json.ts';
 
@@ -11,10 +11,10 @@ export const MAX_BODY_BYTES = 5_000_000;
 const RestEvent = z.object({
   httpMethod: z.string(),
   path: z.string(),
-  headers: z.record(z.string(), z.string().optional()).nullish(),
-  body: z.string().nullish(),
-  isBase64Encoded: z.boolean().nullish(),
-  requestContext: z.looseObject({ requestId: z.string().nullish() }),
+  headers: z.nullish(z.record(z.string(), z.optional(z.string()))),
+  body: z.nullish(z.string()),
+  isBase64Encoded: z.nullish(z.boolean()),
+  requestContext: z.looseObject({ requestId: z.nullish(z.string()) }),
 });
 export type RestEvent = z.infer<typeof RestEvent>;
 

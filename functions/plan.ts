@@ -1,7 +1,7 @@
 /** `plan`: one hop of a run for the state machine; a run's status and its cancelling for the API. */
 import { randomBytes } from 'node:crypto';
 import type { Context } from 'aws-lambda';
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { StepspawnError } from '../lib/errors.ts';
 import { type Hop, planHop } from '../lib/hop.ts';
 import { canonicalJson, type JsonValue, sha256 } from '../lib/json.ts';
@@ -33,10 +33,10 @@ export const handler = lambda({
 
 const RunBody = z.strictObject({
   blueprint: Json,
-  ctx: Json.optional(),
-  run_id: z.string().optional(),
-  context: AnyObject.optional(),
-  ttl_secs: Seconds.optional(),
+  ctx: z.optional(Json),
+  run_id: z.optional(z.string()),
+  context: z.optional(AnyObject),
+  ttl_secs: z.optional(Seconds),
 });
 
 /** More steps than this travel by key: a state's input is limited to 262,144 bytes, and an inline Map to 40 lanes. */

@@ -1,32 +1,33 @@
 /** Settings: environment variables <-> typed values, both directions in this file. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { StepspawnError } from './errors.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export const Settings = z.object({
   /** where results live: `file:///folder`; the entry's default when absent */
-  store_url: z.string().optional(),
+  store_url: z.optional(z.string()),
   /** folder for the private directories of attempts */
-  scratch_dir: z.string().startsWith('/', 'expected an absolute path'),
+  scratch_dir: z.string().check(z.startsWith('/', 'expected an absolute path')),
   /** folder whose content every attempt's HOME begins with */
-  home_seed: z.string().startsWith('/', 'expected an absolute path').optional(),
+  home_seed: z.optional(z.string().check(z.startsWith('/', 'expected an absolute path'))),
   /** whether a request may carry its Blueprint; else only registered digests run */
-  inline_blueprints: z.stringbool().default(true),
+  inline_blueprints: z._default(z.stringbool('expected true or false'), true),
   /** whether this process goes on after it has answered, so that a slow attempt may be answered with 202 */
-  keeps_running: z.stringbool().default(false),
+  keeps_running: z._default(z.stringbool('expected true or false'), false),
   /** function that attempts are handed over to; this process then runs none itself */
-  spawn_function: z.string().optional(),
+  spawn_function: z.optional(z.string()),
   /** state machine that runs are handed over to */
-  state_machine_arn: z.string().optional(),
+  state_machine_arn: z.optional(z.string()),
   /** user that children run as: numeric `uid:gid`; needs root */
-  child_user: z
-    .string()
-    .regex(/^\d+:\d+$/, 'expected numeric uid:gid')
-    .transform((text) => ({ uid: Number(text.split(':')[0]), gid: Number(text.split(':')[1]) }))
-    .optional(),
+  child_user: z.optional(
+    z.pipe(
+      z.string().check(z.regex(/^\d+:\d+$/, 'expected numeric uid:gid')),
+      z.transform((text) => ({ uid: Number(text.split(':')[0]), gid: Number(text.split(':')[1]) })),
+    ),
+  ),
   /** secrets that templates may name: JSON object of name to source */
-  secrets: z.preprocess(jsonText, z.record(z.string(), z.string())),
+  secrets: z.pipe(z.transform(jsonText), z.record(z.string(), z.string())),
 });
 export type Settings = z.infer<typeof Settings>;
 

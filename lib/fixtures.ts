@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { Worker } from './blueprint/compile.ts';
 import { previewCommand } from './child.ts';
 import { StepspawnError } from './errors.ts';
@@ -24,21 +24,21 @@ import type { Exit } from './worker/spawn.ts';
 
 /** A request as far as templates see it. */
 const Request = z.strictObject({
-  in: Json.optional(),
-  context: AnyObject.optional(),
-  task_id: TaskId.optional(),
-  attempt: Attempt.optional(),
+  in: z.optional(Json),
+  context: z.optional(AnyObject),
+  task_id: z.optional(TaskId),
+  attempt: z.optional(Attempt),
 });
 
 /** What the program printed and how it ended; what `_file` names lies beside the fixtures. */
 const Recorded = z.strictObject({
-  stdout: z.string().optional(),
-  stdout_file: z.string().optional(),
-  stderr: z.string().optional(),
-  stderr_file: z.string().optional(),
-  exit_code: Whole.pipe(z.int().min(0).max(255)).optional(),
-  signal: z.string().optional(),
-  ended_for: z.enum(['timed_out', 'cancelled', 'output_limit', 'silent']).optional(),
+  stdout: z.optional(z.string()),
+  stdout_file: z.optional(z.string()),
+  stderr: z.optional(z.string()),
+  stderr_file: z.optional(z.string()),
+  exit_code: z.optional(z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(255)))),
+  signal: z.optional(z.string()),
+  ended_for: z.optional(z.enum(['timed_out', 'cancelled', 'output_limit', 'silent'])),
 });
 type Recorded = z.infer<typeof Recorded>;
 
@@ -46,20 +46,22 @@ type Recorded = z.infer<typeof Recorded>;
 export const Fixture = z
   .strictObject({
     name: z.string(),
-    agent: z.string().optional(),
-    request: Request.optional(),
-    command: AnyObject.optional(),
-    error: z.string().optional(),
-    recorded: Recorded.optional(),
-    result: AnyObject.optional(),
+    agent: z.optional(z.string()),
+    request: z.optional(Request),
+    command: z.optional(AnyObject),
+    error: z.optional(z.string()),
+    recorded: z.optional(Recorded),
+    result: z.optional(AnyObject),
   })
-  .refine(
-    ({ command, error, result }) => command !== undefined || error !== undefined || result !== undefined,
-    'a test without command, error or result cannot fail; say what is expected',
+  .check(
+    z.refine(
+      ({ command, error, result }) => command !== undefined || error !== undefined || result !== undefined,
+      'a test without command, error or result cannot fail; say what is expected',
+    ),
   );
 export type Fixture = z.infer<typeof Fixture>;
 export const Fixtures = z.strictObject({
-  tests: z.array(Fixture).refine((tests) => tests.length > 0, 'expected at least one test'),
+  tests: z.array(Fixture).check(z.refine((tests) => tests.length > 0, 'expected at least one test')),
 });
 
 /** Something that is not as a fixture says. */

@@ -1,6 +1,6 @@
 /** A request as it comes over a border -> Task. */
 import { randomBytes } from 'node:crypto';
-import type * as z from 'zod';
+import type * as z from 'zod/mini';
 import { checkSchema } from './blueprint/schema-issues.ts';
 import { walkDocument } from './blueprint/walk.ts';
 import { failWith } from './errors.ts';
@@ -17,7 +17,7 @@ export function readTask(request: JsonValue, taskId: 'required' | 'made'): Task 
 }
 
 /** A request of any form. Throws InvalidTask with an issue per wrong field. */
-export function readAs<T>(schema: z.ZodType<T>, value: JsonValue): T {
+export function readAs<T>(schema: z.ZodMiniType<T>, value: JsonValue): T {
   const read = schema.safeParse(value);
   if (read.success) return read.data;
   const issues = checkSchema(schema, value);

@@ -1,5 +1,5 @@
 /** The shapes that cross every border: the request for one attempt, and its result, which is stored once. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { ErrorBody } from './errors.ts';
 import type { JsonObject, JsonValue } from './json.ts';
 import { isObject, toDouble } from './json.ts';
@@ -9,40 +9,47 @@ export const Json = z.custom<JsonValue>((value) => value !== undefined, 'expecte
 /** A JSON object with any members. */
 export const AnyObject = z.custom<JsonObject>((value) => isObject(value), 'expected an object');
 /** A number in any spelling (`2`, `2.0`, `2e0`), read as a double. */
-export const Double = z.preprocess((value) => toDouble(value) ?? value, z.number());
+export const Double = z.pipe(
+  z.transform((value) => toDouble(value) ?? value),
+  z.number(),
+);
 /** A whole number in any spelling. */
-export const Whole = z.preprocess((value) => toDouble(value) ?? value, z.int());
+export const Whole = z.pipe(
+  z.transform((value) => toDouble(value) ?? value),
+  z.int(),
+);
 
 export const TASK_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
-export const TaskId = z.string().regex(TASK_ID, `expected a task id of the form ${TASK_ID.source}`);
-export const Attempt = Whole.pipe(z.int().min(1).max(9999));
+export const TaskId = z.string().check(z.regex(TASK_ID, `expected a task id of the form ${TASK_ID.source}`));
+export const Attempt = z.pipe(Whole, z.int().check(z.minimum(1), z.maximum(9999)));
 /** the longest that a timer of this platform can be set to, in seconds: some 24 days */
 export const MAX_SECONDS = 2_147_483;
 /** A time limit; may be fractional. */
-export const Seconds = Double.pipe(
-  z.number().positive().max(MAX_SECONDS, `expected at most ${MAX_SECONDS} seconds`),
+export const Seconds = z.pipe(
+  Double,
+  z.number().check(z.positive(), z.maximum(MAX_SECONDS, `expected at most ${MAX_SECONDS} seconds`)),
 );
 
 /** A value that lies in the store: its key, and the SHA-256 of its bytes, which is checked. */
 export const InputRef = z.strictObject({
-  key: z.string().min(1),
-  sha256: z.string().regex(/^[0-9a-f]{64}$/, 'expected 64 lower-case hex digits'),
+  key: z.string().check(z.minLength(1)),
+  sha256: z.string().check(z.regex(/^[0-9a-f]{64}$/, 'expected 64 lower-case hex digits')),
 });
 export type InputRef = z.infer<typeof InputRef>;
 
 /** The request for one attempt of one task; `blueprint` is the document or `{digest}` of a registered one. */
 export const Task = z.strictObject({
   task_id: TaskId,
-  attempt: Attempt.default(1),
+  attempt: z._default(Attempt, 1),
   agent: z.string(),
   blueprint: Json,
-  in: Json.optional(),
-  in_ref: InputRef.optional(),
-  context: AnyObject.optional(),
-  timeout_secs: Seconds.optional(),
+  in: z.optional(Json),
+  in_ref: z.optional(InputRef),
+  context: z.optional(AnyObject),
+  timeout_secs: z.optional(Seconds),
 });
 export type Task = z.infer<typeof Task>;
 

@@ -1,5 +1,5 @@
 /** The shape of a flow: nodes (closed by `kind`) and expressions (closed by `op`). */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { JsonValue } from '../json.ts';
 import { Json, Whole } from '../task.ts';
 import { type ParsedPath, parseLetPath, parsePath } from './path.ts';
@@ -80,9 +80,9 @@ export type FlowNode =
   | LetNode;
 
 const pathText = (parse: (text: string) => ParsedPath) =>
-  z.string().superRefine((text, context) => {
-    const parsed = parse(text);
-    if (!parsed.ok) context.addIssue({ code: 'custom', message: parsed.message });
+  z.string().check((context) => {
+    const parsed = parse(context.value);
+    if (!parsed.ok) context.issues.push({ code: 'custom', message: parsed.message, input: context.value });
   });
 
 const binary = <Op extends 'eq' | 'ne' | CompareOp | ArithmeticOp>(op: Op) =>
@@ -112,7 +112,7 @@ const variadic = <Op extends 'and' | 'or'>(op: Op) =>
     },
   });
 
-export const Expr: z.ZodType<Expr> = z.discriminatedUnion('op', [
+export const Expr: z.ZodMiniType<Expr> = z.discriminatedUnion('op', [
   z.strictObject({ op: z.literal('lit'), value: Json }),
   z.strictObject({ op: z.literal('path'), at: pathText(parsePath) }),
   binary('eq'),
@@ -151,10 +151,15 @@ export const Expr: z.ZodType<Expr> = z.discriminatedUnion('op', [
 
 /** An expression that names a place to write to. */
 const target = (field: string) =>
-  Expr.refine((expr): expr is PathExpr => expr.op === 'path', {
-    error: ({ input }) =>
-      `${field} must be a path expression such as {"op":"path","at":"$.x"}, not op ${opOf(input)}`,
-  });
+  z.pipe(
+    Expr.check(
+      z.refine((expr) => expr.op === 'path', {
+        error: ({ input }) =>
+          `${field} must be a path expression such as {"op":"path","at":"$.x"}, not op ${opOf(input)}`,
+      }),
+    ),
+    z.custom<PathExpr>(),
+  );
 
 function opOf(input: unknown): string {
   return typeof input === 'object' && input !== null && 'op' in input ? JSON.stringify(input.op) : 'none';
@@ -162,7 +167,7 @@ function opOf(input: unknown): string {
 
 const U32_MAX = 4_294_967_295;
 
-export const FlowNode: z.ZodType<FlowNode> = z.discriminatedUnion('kind', [
+export const FlowNode: z.ZodMiniType<FlowNode> = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('step'), ref: z.string(), in: Expr, out: target('out') }),
   z.strictObject({
     kind: z.literal('seq'),
@@ -187,7 +192,7 @@ export const FlowNode: z.ZodType<FlowNode> = z.discriminatedUnion('kind', [
     get body() {
       return FlowNode;
     },
-    max: Whole.pipe(z.int().min(0).max(U32_MAX)),
+    max: z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(U32_MAX))),
   }),
   z.strictObject({
     kind: z.literal('fanout'),
@@ -207,7 +212,7 @@ export const FlowNode: z.ZodType<FlowNode> = z.discriminatedUnion('kind', [
     get catch() {
       return FlowNode;
     },
-    err_at: target('err_at').nullish(),
+    err_at: z.nullish(target('err_at')),
   }),
   z.strictObject({ kind: z.literal('assign'), at: target('at'), value: Expr }),
   z.strictObject({ kind: z.literal('let'), at: pathText(parseLetPath), value: Expr }),

@@ -1,5 +1,5 @@
 /** Maps with free keys in the schema. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { isObject, type JsonValue } from '../json.ts';
 import { MAX_ISSUES } from './issues.ts';
 
@@ -26,7 +26,7 @@ export function mapOf<T extends JsonValue>(
         ctx.issues.push({ code: 'invalid_type', expected, input: map[key], path: [key] });
       }
     })
-    .meta({ type: 'object', additionalProperties: jsonSchema });
+    .register(z.globalRegistry, { type: 'object', additionalProperties: jsonSchema });
 }
 
 /** Names to strings. */

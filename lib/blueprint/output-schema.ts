@@ -1,5 +1,5 @@
 /** How a program's output becomes a result: the part of the schema below `output`, and conditions on it. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { JsonValue } from '../json.ts';
 import { Json } from '../task.ts';
 import { mapOf } from './map-schema.ts';
@@ -18,18 +18,20 @@ export const Take = z.enum(['last', 'first', 'only', 'all']);
 /** Which of the records that a program printed. */
 export const Selection = z.strictObject({
   where: Where,
-  take: Take.nullish(),
-  after_last: Where.nullish(),
-  ptr: z.string().nullish(),
-  join: z.string().nullish(),
+  take: z.nullish(Take),
+  after_last: z.nullish(Where),
+  ptr: z.nullish(z.string()),
+  join: z.nullish(z.string()),
 });
 export type Selection = z.infer<typeof Selection>;
 
 const NamedSelections = z
   .record(z.string(), Selection)
-  .refine(
-    (named) => Object.keys(named).length > 0,
-    'nothing is selected; give {"where": …} or named selections, or leave select out',
+  .check(
+    z.refine(
+      (named) => Object.keys(named).length > 0,
+      'nothing is selected; give {"where": …} or named selections, or leave select out',
+    ),
   );
 
 /** Exactly one test; `ptr` goes with `equals`, `not_equals`, `in`, `matches` and `empty`. */
@@ -45,39 +47,39 @@ export interface Condition {
   readonly any?: readonly Condition[] | undefined;
   readonly not?: Condition | undefined;
 }
-export const Condition: z.ZodType<Condition> = z.strictObject({
-  ptr: z.string().optional(),
-  equals: Json.optional(),
-  not_equals: Json.optional(),
-  in: z.array(Json).optional(),
-  matches: z.string().optional(),
-  empty: z.boolean().optional(),
-  exit_codes: z.array(z.int().min(0).max(255)).optional(),
+export const Condition: z.ZodMiniType<Condition> = z.strictObject({
+  ptr: z.optional(z.string()),
+  equals: z.optional(Json),
+  not_equals: z.optional(Json),
+  in: z.optional(z.array(Json)),
+  matches: z.optional(z.string()),
+  empty: z.optional(z.boolean()),
+  exit_codes: z.optional(z.array(z.int().check(z.minimum(0), z.maximum(255)))),
   get all() {
-    return z.array(Condition).optional();
+    return z.optional(z.array(Condition));
   },
   get any() {
-    return z.array(Condition).optional();
+    return z.optional(z.array(Condition));
   },
   get not() {
-    return Condition.optional();
+    return z.optional(Condition);
   },
 });
 
 export const SubprocessOutput = z.strictObject({
-  format: z.enum(['json', 'jsonl']).nullish(),
-  select: z.union([Selection, NamedSelections]).nullish(),
-  result_ptr: z.string().nullish(),
-  ok_from: z.union([z.string(), Condition]).nullish(),
-  error: z.strictObject({ message_ptr: z.string().nullish(), class_ptr: z.string().nullish() }).nullish(),
-  stats: z
-    .strictObject({
-      usage_ptr: z.string().nullish(),
-      model_ptr: z.string().nullish(),
-      num_turns_ptr: z.string().nullish(),
-      cost_ptr: z.string().nullish(),
-    })
-    .nullish(),
+  format: z.nullish(z.enum(['json', 'jsonl'])),
+  select: z.nullish(z.union([Selection, NamedSelections])),
+  result_ptr: z.nullish(z.string()),
+  ok_from: z.nullish(z.union([z.string(), Condition])),
+  error: z.nullish(z.strictObject({ message_ptr: z.nullish(z.string()), class_ptr: z.nullish(z.string()) })),
+  stats: z.nullish(
+    z.strictObject({
+      usage_ptr: z.nullish(z.string()),
+      model_ptr: z.nullish(z.string()),
+      num_turns_ptr: z.nullish(z.string()),
+      cost_ptr: z.nullish(z.string()),
+    }),
+  ),
 });
 export type SubprocessOutput = z.infer<typeof SubprocessOutput>;
 

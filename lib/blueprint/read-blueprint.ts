@@ -1,5 +1,5 @@
 /** From a JSON value to a typed Blueprint, or to all that is wrong with its shape and what is left to check. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { Issue } from '../errors.ts';
 import { isObject, isRaw, type JsonObject, type JsonValue, member, setMember } from '../json.ts';
 import { Json } from '../task.ts';
@@ -40,20 +40,20 @@ function isLarge(document: JsonValue): boolean {
 
 /** Generated code reads five times as fast, but making it costs more than reading a small document. */
 function readLarge(document: JsonValue): Blueprint | undefined {
-  generated ??= z.compile(Blueprint.extend({ flow: Json }));
+  generated ??= z.compile(z.extend(Blueprint, { flow: Json }));
   const rest = generated.safeParse(document, STOP_AT_FIRST).data;
   const flow = rest && FlowNode.safeParse(rest.flow, STOP_AT_FIRST).data;
   return flow && { ...rest, flow };
 }
 
-let generated: z.ZodType<Omit<Blueprint, 'flow'> & { flow: JsonValue }> | undefined;
+let generated: z.ZodMiniType<Omit<Blueprint, 'flow'> & { flow: JsonValue }> | undefined;
 
 function listAt(document: JsonValue, field: string): readonly JsonValue[] {
   const list = isObject(document) ? member(document, field) : undefined;
   return Array.isArray(list) ? list : [];
 }
 
-const LISTS: ReadonlyMap<unknown, z.ZodType> = new Map<unknown, z.ZodType>([
+const LISTS: ReadonlyMap<unknown, z.ZodMiniType> = new Map<unknown, z.ZodMiniType>([
   ['agents', AgentDef],
   ['runners', RunnerDef],
   ['subprocesses', SubprocessDef],
@@ -76,7 +76,7 @@ function* schemaIssues(document: JsonValue): Generator<SchemaIssue> {
 const MAX_PART = 20_000;
 
 function* partIssues(
-  schema: z.ZodType,
+  schema: z.ZodMiniType,
   part: JsonValue,
   at: PropertyKey[],
   document: JsonValue,

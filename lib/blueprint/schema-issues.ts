@@ -1,5 +1,5 @@
 /** From what zod reports to issues: code, pointer, what was expected and what came. */
-import type * as z from 'zod';
+import type * as z from 'zod/mini';
 import * as core from 'zod/v4/core';
 import type { Issue } from '../errors.ts';
 import { isObject, isRaw, type JsonValue, toPointer } from '../json.ts';

@@ -1,5 +1,5 @@
 /** Looks into a zod schema along the path of a value: which fields and tags are declared there. */
-import type * as z from 'zod';
+import type * as z from 'zod/mini';
 import { isObject, type JsonValue, member } from '../json.ts';
 
 export type Schema = z.core.$ZodType;

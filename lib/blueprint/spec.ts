@@ -1,5 +1,5 @@
 /** The spec-based path: an agent without a runner names its program in `spec`. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { Issue } from '../errors.ts';
 import { isObject, type JsonValue, toPointer } from '../json.ts';
 import { nulProblems } from './check-text.ts';
@@ -10,10 +10,10 @@ import { STOP_AT_FIRST, translateIssues } from './schema-issues.ts';
 
 /** Closed, where the reference drops or reinterprets what it does not expect. */
 const Spec = z.strictObject({
-  program: z.string().min(1, 'expected the name of a program'),
-  args: z.array(z.string()).optional(),
-  use_stdin: z.boolean().optional(),
-  stream_mode: StreamMode.nullish(),
+  program: z.string().check(z.minLength(1, 'expected the name of a program')),
+  args: z.optional(z.array(z.string())),
+  use_stdin: z.optional(z.boolean()),
+  stream_mode: z.nullish(StreamMode),
 });
 
 /** A program that gets the directive on stdin, or as its last argument when `use_stdin` is false. */

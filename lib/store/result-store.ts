@@ -1,5 +1,5 @@
 /** Claims and results of attempts: at most one holder at a time, exactly one stored result. */
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { StepspawnError } from '../errors.ts';
 import { canonicalJson, type JsonValue, MAX_STORED_DEPTH, parseJson, sha256 } from '../json.ts';
 import type { TaskResult } from '../task.ts';
@@ -15,7 +15,7 @@ const Claim = z.object({
   request_digest: z.string(),
   /** RFC 3339; after it the claim may be taken over */
   deadline: z.string(),
-  host: HostProcess.nullable(),
+  host: z.nullable(HostProcess),
   /** given back before a result was stored; the child may have run in part when `started` */
   released: z.boolean(),
   started: z.boolean(),
