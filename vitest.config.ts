@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     // have their own configuration
-    exclude: ['test/image/**', 'test/deploy/**', 'test/workflow/**'],
+    exclude: ['test/image/**', 'test/deploy/**', 'test/workflow/**', 'test/clis/**'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

@@ -1,0 +1,73 @@
+/** Installs agent CLIs from npm into the cache folder, each version once; `node test/clis/install.ts [NAME...]`. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { arch } from 'node:process';
+
+interface Package {
+  readonly package: string;
+  readonly version: string;
+  /** where the program is, for a package that puts it in place in an install script */
+  readonly program?: string;
+}
+
+/** What is tested, by the name of the recipe. */
+export const PACKAGES: Readonly<Record<string, Package>> = {
+  claude: {
+    package: '@anthropic-ai/claude-code',
+    version: '2.1.332',
+    program: `@anthropic-ai/claude-code-linux-${arch}/claude`,
+  },
+  codex: { package: '@openai/codex', version: '0.171.0' },
+  gemini: { package: '@google/gemini-cli', version: '0.61.0' },
+  opencode: { package: 'opencode-ai', version: '1.18.33', program: `opencode-linux-${arch}/bin/opencode` },
+};
+
+const CACHE = join(process.env.STEPSPAWN_CACHE || join(homedir(), '.cache', 'stepspawn'), 'clis');
+
+/** Folder with the program of CLI `name`, installed or not. */
+export function binFolder(name: string): string {
+  return join(folderOf(name), 'node_modules', '.bin');
+}
+
+/** Installs CLI `name` unless it is there; a folder has its name only when the installation is complete. */
+export function install(name: string): void {
+  const folder = folderOf(name);
+  if (existsSync(folder)) return;
+  const known = PACKAGES[name]!;
+  mkdirSync(CACHE, { recursive: true });
+  const made = mkdtempSync(join(CACHE, `.${name}-`));
+  try {
+    const quiet = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error'];
+    execFileSync('npm', ['install', '--prefix', made, ...quiet, `${known.package}@${known.version}`], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    if (known.program !== undefined) {
+      const command = join(made, 'node_modules', '.bin', name);
+      rmSync(command, { force: true });
+      symlinkSync(join('..', known.program), command);
+    }
+    renameSync(made, folder);
+  } catch (error) {
+    rmSync(made, { recursive: true, force: true });
+    // somebody else was quicker
+    if (!existsSync(folder)) throw error;
+  }
+}
+
+function folderOf(name: string): string {
+  const known = PACKAGES[name];
+  if (known === undefined)
+    throw new Error(`no CLI is called '${name}'; use one of ${Object.keys(PACKAGES).join(' ')}`);
+  return join(CACHE, `${name}-${known.version}`);
+}
+
+if (import.meta.main) {
+  const names = process.argv.slice(2);
+  for (const name of names.length > 0 ? names : Object.keys(PACKAGES)) {
+    const begun = performance.now();
+    install(name);
+    process.stderr.write(`${folderOf(name)} (${((performance.now() - begun) / 1000).toFixed(1)} s)\n`);
+  }
+}
