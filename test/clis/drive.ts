@@ -8,21 +8,16 @@ import { parse } from 'jsonc-parser';
 import type { TaskResult } from '../../lib/task.ts';
 import { cli } from '../support/cli.ts';
 import { runningWith } from '../support/processes.ts';
+import { ENDPOINTS, type Endpoint } from './endpoints.ts';
 import { binFolder } from './install.ts';
 import { startStub } from './llm-stub/stub.ts';
 import type { Call, Mode } from './llm-stub/turn.ts';
 
-/** What is added to the template of a recipe so that it asks another endpoint. */
-export interface Endpoint {
-  readonly env?: Readonly<Record<string, string>>;
-  readonly argv?: readonly string[];
-}
-
 export interface Driven {
   readonly result: TaskResult;
   readonly calls: readonly Call[];
-  /** the system prompt of the recipe */
-  readonly system: string;
+  /** what the agent of the recipe declares */
+  readonly recipe: Profile;
   /** where the CLI ran */
   readonly work: string;
   /** what the shell command of the stub wrote there */
@@ -44,13 +39,18 @@ interface Recipe {
   readonly subprocesses: readonly [
     { argv: string[]; env?: Record<string, string>; secrets: Record<string, string> },
   ];
-  readonly agents: readonly [{ profile: { system_prompt: string } }];
+  readonly agents: readonly [{ profile: Profile }];
+}
+
+interface Profile {
+  readonly system_prompt: string;
+  readonly model: string;
 }
 
 /** Gives `prompt` to the recipe `name` against a stub in `mode`. */
 export async function drive(
   name: string,
-  { mode, endpoint, timeoutSecs }: { mode: Mode; endpoint: (url: string) => Endpoint; timeoutSecs: number },
+  { mode, timeoutSecs }: { mode: Mode; timeoutSecs: number },
 ): Promise<Driven> {
   const folder = mkdtempSync(join(tmpdir(), `${name}-`));
   const stub = await startStub(mode);
@@ -59,7 +59,7 @@ export async function drive(
     for (const part of ['work', 'store', 'here', 'scratch']) mkdirSync(at(part));
     const recipe: Recipe = parse(readFileSync(join(RECIPES, `${name}.json`), 'utf8'));
     const mark = `DRIVEN_BY=${folder}`;
-    pointAt(recipe, endpoint(stub.url), folder);
+    pointAt(recipe, ENDPOINTS[name]!(stub.url), folder);
     writeFileSync(at('recipe.json'), JSON.stringify(recipe));
     writeFileSync(at('prompt.txt'), PROMPT);
     const secrets = Object.values(recipe.subprocesses[0].secrets);
@@ -77,7 +77,7 @@ export async function drive(
     return {
       result: JSON.parse(ran.stdout),
       calls: stub.calls,
-      system: recipe.agents[0].profile.system_prompt,
+      recipe: recipe.agents[0].profile,
       work: at('work'),
       toolRan: readOrNull(at('work/tool-ran.txt')),
       running: runningWith(mark),

@@ -8,20 +8,19 @@ import { arch } from 'node:process';
 interface Package {
   readonly package: string;
   readonly version: string;
-  /** where the program is, for a package that puts it in place in an install script */
+  /** where the program is in a package that links none */
   readonly program?: string;
 }
 
-/** What is tested, by the name of the recipe. */
+/**
+ * What is tested, by the name of the recipe. The packages that people name for claude and opencode put the program of
+ * their platform's package in place in an install script; here it is taken from that package.
+ */
 export const PACKAGES: Readonly<Record<string, Package>> = {
-  claude: {
-    package: '@anthropic-ai/claude-code',
-    version: '2.1.332',
-    program: `@anthropic-ai/claude-code-linux-${arch}/claude`,
-  },
+  claude: { package: `@anthropic-ai/claude-code-linux-${arch}`, version: '2.1.332', program: 'claude' },
   codex: { package: '@openai/codex', version: '0.171.0' },
   gemini: { package: '@google/gemini-cli', version: '0.61.0' },
-  opencode: { package: 'opencode-ai', version: '1.18.33', program: `opencode-linux-${arch}/bin/opencode` },
+  opencode: { package: `opencode-linux-${arch}`, version: '1.18.33', program: 'bin/opencode' },
 };
 
 const CACHE = join(process.env.STEPSPAWN_CACHE || join(homedir(), '.cache', 'stepspawn'), 'clis');
@@ -44,9 +43,9 @@ export function install(name: string): void {
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     if (known.program !== undefined) {
-      const command = join(made, 'node_modules', '.bin', name);
-      rmSync(command, { force: true });
-      symlinkSync(join('..', known.program), command);
+      const bin = join(made, 'node_modules', '.bin');
+      mkdirSync(bin, { recursive: true });
+      symlinkSync(join('..', known.package, known.program), join(bin, name));
     }
     renameSync(made, folder);
   } catch (error) {

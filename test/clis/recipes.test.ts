@@ -1,11 +1,74 @@
-import { expect, test } from 'vitest';
-import { drive } from './drive.ts';
-test.concurrent.each([
-['claude','answer'],['claude','tool'],['claude',401],['claude',500],['claude','cut'],['claude','cut_once'],['claude','empty'],['claude','hang'],['claude',429],
-['codex','answer'],['codex','tool'],['codex',401],['codex',500],['codex','cut'],['codex','cut_once'],['codex','empty'],['codex','hang'],['codex',429],
-] as const)('%s %s', async (name, mode) => {
-  const t=Date.now();
-  const d = await drive(name, { mode, timeoutSecs: mode==='hang'?5:120, endpoint: (url)=> name==='claude'?{env:{ANTHROPIC_BASE_URL:url}}:{argv:[`--config=openai_base_url=${url}/v1`]} });
-  const {result:{value,ok,reason,message,stats,warnings,reported_error, ...rest}, calls, stored, ...more}=d as any;
-  console.log('ROW',name,mode,(Date.now()-t)/1000,JSON.stringify({value,ok,reason,message,model:stats?.model,usage:stats?.usage,cost:stats?.cost_usd,turns:stats?.num_turns,warnings,reported_error,retry:rest.retry,stderr:rest.stderr?.tail?.slice(-200), calls: calls.length, user: calls[0]?.users.at(-1).slice(-70), sys: calls[0]?.system.slice(-60), tools: calls[0]?.tools.map((t:any)=>t.name).join(),toolRan:more.toolRan,running:more.running,scratch:more.scratch}));
-}, 150000);
+/** Each recipe with its real CLI, asking a stub of the model API; started by .ci/clis.sh. */
+import { readdirSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isRunning } from '../support/processes.ts';
+import { type Driven, drive, PROMPT, secretIn } from './drive.ts';
+import { ANSWER } from './llm-stub/turn.ts';
+import { OUTCOMES, type Outcome, SCENARIOS, type Scenario } from './outcomes.ts';
+
+/** Seconds that a hang may take: long enough for a slow start. */
+const HANG_SECS = 20;
+const LONGEST_SECS = 140;
+
+const before: { tmp: string[]; processes: string[] } = { tmp: [], processes: [] };
+
+beforeAll(() => {
+  const reachable = Object.keys(networkInterfaces()).filter((name) => name !== 'lo');
+  if (reachable.length > 0)
+    throw new Error(
+      `the CLIs must reach nothing but the stub, and there is ${reachable}; use npm run test:clis`,
+    );
+  before.tmp = readdirSync('/tmp');
+  before.processes = processes();
+});
+
+/** The slowest first, so that the others run beside it. */
+const RUNS = Object.keys(OUTCOMES)
+  .reverse()
+  .flatMap((name) => (Object.keys(SCENARIOS) as Scenario[]).map((scenario) => ({ name, scenario })));
+
+test.concurrent.each(RUNS)('$name: $scenario', async ({ name, scenario }) => {
+  const driven = await drive(name, {
+    mode: SCENARIOS[scenario],
+    timeoutSecs: scenario === 'hang' ? HANG_SECS : LONGEST_SECS,
+  });
+  const expected = OUTCOMES[name]![scenario];
+  expect(outcomeOf(driven)).toEqual({
+    ...expected,
+    ok: expected.reason === null,
+    model: driven.recipe.model,
+    says: expected.says === null ? null : expect.stringContaining(expected.says),
+  });
+  if (expected.reason === null) expect(driven.result.value).toBe(ANSWER);
+  expect(driven.toolRan).toBe(scenario === 'tool turn' ? `${driven.work}\n` : null);
+  const [asked] = driven.calls;
+  expect(asked?.system).toContain(driven.recipe.system_prompt);
+  expect(asked?.users.at(-1)?.slice(-PROMPT.length)).toBe(PROMPT);
+  expect([driven.running, driven.scratch]).toEqual([[], []]);
+  expect(secretIn(driven.stored)).toBe(false);
+});
+
+afterAll(() => {
+  const left = processes().filter((pid) => !before.processes.includes(pid));
+  // codex makes one empty folder for all that it runs in its sandbox
+  const known = [...before.tmp, `codex-daemon-${process.getuid?.()}`];
+  const files = readdirSync('/tmp').filter((name) => !known.includes(name));
+  expect([left, files]).toEqual([[], []]);
+});
+
+function outcomeOf({ result }: Driven): Outcome & { readonly ok: boolean; readonly model: unknown } {
+  const { message, class: kind } = result.reported_error ?? {};
+  return {
+    ok: result.ok,
+    reason: result.reason,
+    model: result.stats.model,
+    usage: result.stats.usage ?? null,
+    says: message == null ? null : [kind, message].filter(Boolean).join(': '),
+    retry: result.retry !== undefined,
+  };
+}
+
+function processes(): string[] {
+  return readdirSync('/proc').filter((name) => /^\d+$/.test(name) && isRunning(name));
+}

@@ -14,8 +14,8 @@ const Request = z.looseObject({
           .array(
             z.looseObject({
               name: z.string(),
-              parametersJsonSchema: z.unknown(),
-              parameters: z.unknown(),
+              parametersJsonSchema: z.unknown().optional(),
+              parameters: z.unknown().optional(),
             }),
           )
           .default([]),

@@ -86,11 +86,14 @@ async function answerCall(
     send(response, mode, protocol.writeError(mode, `the stub says ${mode}`));
   } else if (call.stream) {
     protocol.streamAnswer(call, reply, { stream: openEventStream(response), id });
-    if (reply.cut) await sleep(CUT_MS).then(() => response.destroy());
-    else response.end();
+    if (!reply.cut) response.end();
+  } else if (reply.cut) {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.write('{');
   } else {
     send(response, 200, protocol.writeAnswer(call, reply, id));
   }
+  if (reply.cut) await sleep(CUT_MS).then(() => response.destroy());
 }
 
 function answerRest(path: string): unknown {
