@@ -1,6 +1,13 @@
 /** The private directory of an attempt: made 0700, filled with 0600 files, removed when the attempt settles. */
 import { randomBytes } from 'node:crypto';
-import { constants, readlinkSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  writeSync,
+} from 'node:fs';
 import {
   chmod,
   chown,
@@ -12,6 +19,8 @@ import {
   readdir,
   readFile,
   rm,
+  rmdir,
+  unlink,
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -54,6 +63,8 @@ export interface ScratchRoot {
   readonly close: () => Promise<void>;
 }
 
+/** what an attempt's directory has from the beginning */
+const FOLDERS = ['home', 'tmp', 'work'];
 const PREFIX = 'stepspawn-';
 /** what an attempt made outside */
 export const JOURNAL = 'made.ndjson';
@@ -62,6 +73,8 @@ export const JOURNAL = 'made.ndjson';
 export function isScratch(name: string): boolean {
   return name.startsWith(PREFIX) && /^\d+-\d+-\w+-[0-9a-f]{12}$/.test(name.slice(PREFIX.length));
 }
+/** of files that are written at once */
+const SMALL = 64 * 1024;
 
 /**
  * Opens this process's scratch below `root`, after removing the scratch of processes that are gone and ending
@@ -85,10 +98,8 @@ export async function openScratch(options: {
   const make = async (mark: string): Promise<Scratch> => {
     const scratch = scratchAt(join(dir, `a${(made++).toString(36)}`));
     try {
-      await mkdir(scratch.dir, { mode: 0o700 });
-      await Promise.all(
-        [scratch.home, scratch.tmp, scratch.work].map((path) => mkdir(path, { mode: 0o700 })),
-      );
+      for (const path of [scratch.dir, scratch.home, scratch.tmp, scratch.work])
+        mkdirSync(path, { mode: 0o700 });
       await scratch.write('mark', mark);
       if (options.homeSeed)
         await cp(options.homeSeed, scratch.home, { recursive: true, verbatimSymlinks: true });
@@ -114,7 +125,7 @@ function scratchAt(dir: string): Scratch {
     atEnd: (work) => void last.push(work),
     remove: async () => {
       for (const work of last.splice(0).reverse()) await work().catch(() => undefined);
-      await removeTree(dir);
+      if (!(await removeFlat(dir))) await removeTree(dir);
     },
   };
 }
@@ -158,12 +169,14 @@ function placeError(error: unknown, what: string): StepspawnError {
   return new StepspawnError('StoreUnavailable', `${what}: ${code}`, { cause: error });
 }
 
+const PRIVATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+
 async function writePrivate(path: string, content: string | Uint8Array): Promise<string> {
-  const file = await open(
-    path,
-    constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW,
-    0o600,
-  );
+  if (content.length <= SMALL) {
+    writeSmall(path, content);
+    return path;
+  }
+  const file = await open(path, PRIVATE, 0o600);
   try {
     await writeFile(file, content);
   } catch (error) {
@@ -172,6 +185,21 @@ async function writePrivate(path: string, content: string | Uint8Array): Promise
     await file.close();
   }
   return path;
+}
+
+/** At once: a trip through the thread pool takes longer than writing as little as this. */
+function writeSmall(path: string, content: string | Uint8Array): void {
+  try {
+    const bytes = Buffer.from(content);
+    const fd = openSync(path, PRIVATE, 0o600);
+    try {
+      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    throw diskError(error, path);
+  }
 }
 
 /** `<pid namespace>-<pid>-<start time>`: names one process of this boot. */
@@ -196,6 +224,20 @@ async function giveTo(dir: string, { uid, gid }: ChildUser): Promise<void> {
   await Promise.all(CHILDS.filter((name) => there.has(name)).map((name) => chown(join(dir, name), uid, gid)));
   for (const entry of await readdir(join(dir, 'home'), { recursive: true, withFileTypes: true })) {
     await lchown(join(entry.parentPath, entry.name), uid, gid);
+  }
+}
+
+/** Removes a directory whose folders are empty, as most are, in few steps; false when more is to be done. */
+async function removeFlat(dir: string): Promise<boolean> {
+  try {
+    const names = await readdir(dir);
+    await Promise.all(
+      names.map((name) => (FOLDERS.includes(name) ? rmdir(join(dir, name)) : unlink(join(dir, name)))),
+    );
+    await rmdir(dir);
+    return true;
+  } catch {
+    return false;
   }
 }
 
