@@ -35,7 +35,7 @@ module.exports = {
     {
       name: 'one-door-to-processes',
       severity: 'error',
-      from: { path: '^lib/', pathNot: '^lib/worker/(spawn|fifo)\\.ts$' },
+      from: { path: '^lib/', pathNot: '^lib/worker/(starter|launcher)\\.ts$' },
       to: { path: '^(node:)?child_process$' },
     },
     {

@@ -3,6 +3,7 @@ import { copyFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { build, type Metafile } from 'esbuild';
+import { compileLauncher } from './launcher/compile.ts';
 
 /** The AWS SDK calls `require` for Node's own modules; an ES module has none unless it makes one. */
 const REQUIRE =
@@ -66,6 +67,11 @@ for (const { folder, name, entry, budget } of TARGETS) {
       );
   }
 }
+
+const problem = await compileLauncher(join(DIST, 'cli', 'launcher'));
+process.stdout.write(
+  problem === null ? 'launcher: built\n' : `launcher: left out, Node starts children itself: ${problem}\n`,
+);
 
 /** Bytes of an output and of everything that it imports statically. */
 function startBytes({ outputs }: Metafile, entry: string): number {

@@ -5,6 +5,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // have their own configuration
     exclude: ['test/image/**', 'test/deploy/**', 'test/workflow/**', 'test/clis/**'],
+    globalSetup: './test/support/launcher-setup.ts',
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

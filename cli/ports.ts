@@ -8,7 +8,7 @@ import type { ObjectStore } from '../lib/store/object-store.ts';
 import { openStore } from '../lib/store/open.ts';
 import { hostProcess } from '../lib/worker/processes.ts';
 import { openScratch } from '../lib/worker/scratch.ts';
-import { spawn } from '../lib/worker/spawn.ts';
+import { createSpawn } from '../lib/worker/spawn.ts';
 import { EXIT, say, UsageError } from './output.ts';
 
 const CANCEL_POLL = { first_ms: 1000, then_ms: 1000 };
@@ -55,7 +55,7 @@ export async function withPorts(
     await use({
       store,
       scratch,
-      spawn,
+      spawn: createSpawn(settings.launcher),
       base_env: baseEnvironment(process.env),
       secrets: localSecrets(secret ?? {}, process.env),
       default_cwd: currentFolder(),

@@ -6,7 +6,7 @@ import { awsSecrets } from '../lib/secrets-aws.ts';
 import { lookAgain } from '../lib/worker/descriptors.ts';
 import { hostProcess } from '../lib/worker/processes.ts';
 import { openScratch, type ScratchRoot } from '../lib/worker/scratch.ts';
-import { spawn } from '../lib/worker/spawn.ts';
+import { createSpawn, type Spawn } from '../lib/worker/spawn.ts';
 import { environment } from './entry.ts';
 
 /** A look at the cancel marker costs a request, unless the store is a folder here; a child is to end within 5 s of it. */
@@ -14,6 +14,7 @@ const CANCEL_POLL = {
   remote: { first_ms: 5000, then_ms: 2000 },
   folder: { first_ms: 1000, then_ms: 1000 },
 };
+let spawn: Spawn | undefined;
 let scratch: Promise<ScratchRoot> | undefined;
 
 /** Ports with the deadline of this invocation; `onChildEnd` is told how long the child ran. */
@@ -23,6 +24,7 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
   // the Runtime Interface Client opens connections that a child would inherit
   if (process.env.AWS_LAMBDA_RUNTIME_API) lookAgain();
   scratch ??= openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed });
+  spawn ??= createSpawn(settings.launcher);
   return {
     store,
     scratch: await scratch,

@@ -150,7 +150,7 @@ export class Functions extends Construct {
   }
 }
 
-/** The context of the build is the project; .dockerignore leaves only image/ and dist/spawn of it. */
+/** The context of the build is the project; .dockerignore leaves only image/, dist/spawn and the launcher's source of it. */
 function workerImage(stage: StageConfig, entry: string): DockerImageCode {
   return DockerImageCode.fromImageAsset(PROJECT, {
     cmd: [entry],

@@ -26,6 +26,13 @@ export const Settings = z.object({
       z.transform((text) => ({ uid: Number(text.split(':')[0]), gid: Number(text.split(':')[1]) })),
     ),
   ),
+  /** the launcher of children; `none`: Node starts them itself; the one that was built with us when absent */
+  launcher: z.optional(
+    z.pipe(
+      z.string().check(z.regex(/^(\/|none$)/, 'expected an absolute path, or none')),
+      z.transform((text) => (text === 'none' ? null : text)),
+    ),
+  ),
   /** secrets that templates may name: JSON object of name to source */
   secrets: z.pipe(z.transform(jsonText), z.record(z.string(), z.string())),
 });
@@ -40,6 +47,7 @@ const VARIABLES = {
   spawn_function: 'SPAWN_FUNCTION',
   state_machine_arn: 'STATE_MACHINE_ARN',
   child_user: 'CHILD_USER',
+  launcher: 'LAUNCHER',
   secrets: 'SECRETS',
 } as const;
 const DEFAULTS: Partial<Record<keyof typeof VARIABLES, string>> = { scratch_dir: '/tmp', secrets: '{}' };
@@ -73,6 +81,7 @@ export function writeSettings(settings: Partial<Settings>): Record<string, strin
     [VARIABLES.child_user]: child_user && `${child_user.uid}:${child_user.gid}`,
     [VARIABLES.spawn_function]: settings.spawn_function,
     [VARIABLES.state_machine_arn]: settings.state_machine_arn,
+    [VARIABLES.launcher]: settings.launcher === null ? 'none' : settings.launcher,
     [VARIABLES.secrets]: secrets && JSON.stringify(secrets),
   };
   return Object.fromEntries(

@@ -118,7 +118,7 @@ describe('our own death', () => {
     const script = join(import.meta.dirname, 'support', 'attempt-process.ts');
     const root = mkdtempSync(join(folder, 'murder-'));
     const { file, count } = counted();
-    const child = `echo x >> ${file}; test "$(wc -l < ${file})" -gt 1 || { kill -9 $PPID; sleep 319; }; echo 7`;
+    const child = `echo x >> ${file}; test "$(wc -l < ${file})" -gt 1 || { kill -9 "$(cat ${root}/pid)"; sleep 319; }; echo 7`;
     const args = [script, join(root, 'store'), root, 'T-murder', child];
     const first = startProcess(process.execPath, args, { stdio: 'ignore' });
     expect(await new Promise((resolve) => first.once('exit', (_code, signal) => resolve(signal)))).toBe(
@@ -229,14 +229,15 @@ describe('a full disk', () => {
   const SETUP = `
     import { attempt, shell, refusal } from 'SUPPORT/attempts.ts';
     import { runAttempt } from 'LIB/attempt.ts';
-    import { baseEnvironment } from 'LIB/config.ts';
+    import { baseEnvironment, readSettings } from 'LIB/config.ts';
     import { NO_SECRETS } from 'LIB/secrets.ts';
     import { folderStore } from 'LIB/store/folder.ts';
     import { openScratch } from 'LIB/worker/scratch.ts';
-    import { spawn } from 'LIB/worker/spawn.ts';
+    import { createSpawn } from 'LIB/worker/spawn.ts';
     import { mkdtempSync, writeFileSync, readdirSync, rmSync } from 'node:fs';
     const disk = process.argv[2];
     const free = mkdtempSync('/tmp/stepspawn-test-free-');
+    const spawn = createSpawn(readSettings(process.env).launcher);
     const common = { spawn, base_env: baseEnvironment(process.env), secrets: NO_SECRETS, default_cwd: null, host: null, cancel_poll: { first_ms: 1000, then_ms: 1000 }, store_patience_ms: 300 };
     const full = (name) => { try { writeFileSync(disk + '/' + name, Buffer.alloc(4_000_000)); } catch {} };
     const done = (answer) => { rmSync(free, { recursive: true, force: true }); console.log(JSON.stringify(answer)); };

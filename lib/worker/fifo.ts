@@ -1,10 +1,9 @@
-/** Named pipes, made ahead of need: Node cannot make one itself, and one call of `mkfifo` makes many. */
-import { execFile } from 'node:child_process';
-import { constants, openSync } from 'node:fs';
-import { mkdir, rename } from 'node:fs/promises';
+/** Named pipes, made ahead of need: Node cannot make one itself, and whoever can makes many at once. */
+import { constants, openSync, renameSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import type { Starter } from './starter.ts';
 
 const BATCH = 16;
 const ready = new Map<string, string[]>();
@@ -12,15 +11,15 @@ const making = new Map<string, Promise<void>>();
 let made = 0;
 
 /** Moves a fresh 0600 named pipe to `path`. `root` is the folder in which the spare ones are kept. */
-export async function takeFifo(root: string, path: string): Promise<void> {
+export async function takeFifo(root: string, path: string, make: Starter['makeFifos']): Promise<void> {
   for (;;) {
     const spare = ready.get(root)?.pop();
     if (spare === undefined) {
-      await makeFifos(root);
+      await makeSpare(root, make);
       continue;
     }
     try {
-      await rename(spare, path);
+      renameSync(spare, path);
       return;
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
@@ -29,7 +28,7 @@ export async function takeFifo(root: string, path: string): Promise<void> {
   }
 }
 
-function makeFifos(root: string): Promise<void> {
+function makeSpare(root: string, make: Starter['makeFifos']): Promise<void> {
   const running = making.get(root);
   if (running) return running;
   const work = (async () => {
@@ -38,7 +37,7 @@ function makeFifos(root: string): Promise<void> {
       if (error.code !== 'EEXIST') throw error;
     });
     const paths = Array.from({ length: BATCH }, () => join(dir, String(made++)));
-    await promisify(execFile)('mkfifo', ['-m', '600', ...paths], { env: {} });
+    await make(paths);
     const spare = ready.get(root) ?? [];
     spare.push(...paths);
     ready.set(root, spare);

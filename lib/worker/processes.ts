@@ -26,18 +26,27 @@ export interface ProcessTree {
   readonly signal: (name: NodeJS.Signals) => void;
 }
 
+/** A session leader that we started. */
+export interface Root {
+  /** its pid, session and group */
+  readonly root: number;
+  /** nothing of it began before, in clock ticks since boot */
+  readonly since: number;
+  /** nor before this, in milliseconds of `performance.now()` */
+  readonly asked: number;
+}
+
 /**
- * The tree under `root` (a session leader that we started). Members are: its group, its session, their
- * descendants, and every process that bears the attempt's trace.
+ * The tree under a root. Members are: its group, its session, their descendants, and every process that bears the
+ * attempt's trace.
  */
-export function processTree(root: number, trace: Trace): ProcessTree {
+export function processTree({ root, since, asked }: Root, trace: Trace): ProcessTree {
   const bears = traceOf(trace);
   const known = new Map<number, number>();
-  const since = readProcess(root)?.start ?? 0;
   let groupMayExist = true;
 
   const observe = (): readonly number[] => {
-    const all = listProcesses();
+    const all = (performance.now() - asked < YOUNG_MS && processesFrom(root)) || listProcesses();
     const live: number[] = [];
     const belongs = new Set<number>();
     let groupSeen = false;
@@ -77,7 +86,12 @@ export function endTraced(trace: Trace): void {
   for (const { pid } of listProcesses()) if (pid !== process.pid && bears(pid)) send(pid, 'SIGKILL');
 }
 
-/** Start time of a process in clock ticks since boot, or undefined when there is none or no /proc. */
+/** When a process started, or undefined; also for one that has ended and waits to be reaped. */
+export function processStart(pid: number): number | undefined {
+  return readProcess(pid)?.start;
+}
+
+/** Start time of a live process in clock ticks since boot, or undefined when there is none or no /proc. */
 export function startTime(pid: number): number | undefined {
   const info = readProcess(pid);
   return info && info.state !== 'Z' ? info.start : undefined;
@@ -137,6 +151,31 @@ function isIn(pid: number, dir: string): boolean {
       return false;
     }
   });
+}
+
+/** No system starts so many processes in this time that process ids come round to where they were. */
+const YOUNG_MS = 100;
+const FEW = 48;
+
+/**
+ * Every process that there is with the id of `first` or one that was given later, or undefined when these are not few:
+ * to look for few by their ids is quicker than to read about all.
+ */
+function processesFrom(first: number): ProcessInfo[] | undefined {
+  const last = lastProcess();
+  if (last < first || last - first > FEW) return undefined;
+  return Array.from({ length: last - first + 1 }, (_, i) => readProcess(first + i)).filter(
+    (info) => info !== undefined,
+  );
+}
+
+/** The id that was given last, or 0 where the system does not tell. */
+function lastProcess(): number {
+  try {
+    return Number(readFileSync('/proc/loadavg', 'latin1').trim().split(' ').at(-1)) || 0;
+  } catch {
+    return 0;
+  }
 }
 
 function listProcesses(): ProcessInfo[] {

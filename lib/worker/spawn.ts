@@ -1,15 +1,15 @@
 /** The only door to processes: starts one command, keeps it within its limits, and ends all that it started. */
-import { type ChildProcess, spawn as nodeSpawn } from 'node:child_process';
-import { closeSync, fstatSync, openSync, statfsSync, writeFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, statfsSync } from 'node:fs';
 import { type Issue, StepspawnError } from '../errors.ts';
 import type { ResolvedLimits } from '../limits.ts';
 import type { ExitStatus } from '../task.ts';
-import { coverInherited } from './descriptors.ts';
 import { openFifo, takeFifo } from './fifo.ts';
 import { keepHeadAndTail, stderrWriter } from './kept-output.ts';
+import { builtLauncher, launcherStarter } from './launcher.ts';
 import { processTree } from './processes.ts';
 import { type ChildUser, diskError, type Scratch } from './scratch.ts';
-import { checkStart, type Startable } from './start-checks.ts';
+import { diagnoseStart, planStart, type Startable } from './start-checks.ts';
+import { nodeStarter, type Running, type Starter, StartFailure } from './starter.ts';
 
 export type StopCause = 'timed_out' | 'cancelled' | 'output_limit' | 'silent' | 'interrupted';
 
@@ -52,60 +52,69 @@ const KILL_ROUNDS = 200;
 const RESERVED_BYTES = 16 * 1024 * 1024;
 
 /**
- * Runs the command to its end and returns what happened; a failing child is a value. Throws SpawnFailed with one
- * issue per reason when it cannot be started, and StoreUnavailable when the scratch disk is full.
+ * Spawns by the launcher at a path, by default the one that was built with us, or, for null, by Node itself. Runs the command to its end and returns what happened; a
+ * failing child is a value. Throws SpawnFailed with one issue per reason when it cannot be started, and StoreUnavailable
+ * when the scratch disk is full.
  */
-export const spawn: Spawn = async (start) => {
-  const checked = await checkStart(start);
-  if ('issues' in checked) throw spawnFailed(checked.issues);
-  const files = await openFiles(start);
-  const release = holdSignals();
-  try {
-    if (start.user) await start.scratch.giveTo(start.user);
-    const child = await startChild(start, checked.program, files);
-    start.onStart?.();
-    return await supervise(start, child, files);
-  } finally {
-    release();
-    files.close();
-  }
-};
+export function createSpawn(launcher: string | null = builtLauncher()): Spawn {
+  const starter = launcher === null ? nodeStarter : launcherStarter(launcher);
+  return async (start) => {
+    const plan = planStart(start);
+    if ('issues' in plan) throw spawnFailed(await diagnoseStart(start));
+    const files = await openFiles(start, starter);
+    const release = holdSignals();
+    try {
+      if (start.user) await start.scratch.giveTo(start.user);
+      const child = await startChild(start, plan.programs, files, starter);
+      start.onStart?.();
+      return await supervise(start, child, files);
+    } finally {
+      release();
+      files.close();
+    }
+  };
+}
 
 interface Files {
-  readonly stdinFd: number;
+  readonly stdin: string;
+  readonly stdout: string;
+  readonly stderr: string;
   readonly stdoutFd: number;
-  readonly stdoutPath: string;
-  readonly stderrPath: string;
   readonly stderrFd: number;
+  readonly fifoPath: string;
   readonly fifo: ReturnType<typeof openFifo>;
   readonly close: () => void;
 }
 
-async function openFiles({ scratch, stdin, fifoRoot }: Start): Promise<Files> {
+async function openFiles({ scratch, stdin, fifoRoot }: Start, { makeFifos }: Starter): Promise<Files> {
   const opened: number[] = [];
   const close = (): void => {
     for (const fd of opened.splice(0)) closeSync(fd);
   };
-  const create = (name: string): number => {
-    const fd = openSync(scratch.file(name), 'ax+', 0o600);
+  const create = (path: string): number => {
+    const fd = openSync(path, 'ax+', 0o600);
     opened.push(fd);
     return fd;
   };
+  const [stdout, stderr, fifoPath] = ['stdout', 'stderr', 'stderr.fifo'].map(scratch.file) as [
+    string,
+    string,
+    string,
+  ];
   try {
-    const stdinFd = openSync(stdin === null ? '/dev/null' : await scratch.write('stdin', stdin), 'r');
-    opened.push(stdinFd);
-    const stdoutFd = create('stdout');
-    const stderrFd = create('stderr');
-    await takeFifo(fifoRoot, scratch.file('stderr.fifo'));
-    const fifo = openFifo(scratch.file('stderr.fifo'));
+    const stdinPath = stdin === null ? '/dev/null' : await scratch.write('stdin', stdin);
+    const stdoutFd = create(stdout);
+    const stderrFd = create(stderr);
+    await takeFifo(fifoRoot, fifoPath, makeFifos);
     return {
-      stdinFd,
+      stdin: stdinPath,
+      stdout,
+      stderr,
       stdoutFd,
       stderrFd,
-      fifo,
+      fifoPath,
+      fifo: openFifo(fifoPath),
       close,
-      stdoutPath: scratch.file('stdout'),
-      stderrPath: scratch.file('stderr'),
     };
   } catch (error) {
     close();
@@ -113,44 +122,42 @@ async function openFiles({ scratch, stdin, fifoRoot }: Start): Promise<Files> {
   }
 }
 
-async function startChild(start: Start, program: string, files: Files): Promise<ChildProcess> {
+async function startChild(
+  start: Start,
+  programs: readonly string[],
+  files: Files,
+  starter: Starter,
+): Promise<Running> {
+  const { argv, env, cwd, user } = start;
+  const { stdin, stdout, fifoPath, fifo } = files;
   try {
-    const child = nodeSpawn(program, start.argv.slice(1), {
-      argv0: start.argv[0],
-      cwd: start.cwd,
-      env: { ...start.env },
-      detached: true,
-      ...start.user,
-      stdio: [files.stdinFd, files.stdoutFd, files.fifo.writeFd, ...coverInherited()],
-    });
-    preferAsOomVictim(child.pid);
-    await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject));
-    return child;
+    return await starter.start({ programs, argv, env, cwd, user, stdin, stdout, stderr: fifoPath });
   } catch (error) {
-    files.fifo.reader.destroy();
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
-    const message =
-      code === 'E2BIG'
-        ? 'arguments and environment together are over the limit of this system; pass the largest by stdin instead'
-        : `program ${program} could not be started: ${code}`;
-    throw spawnFailed([{ code, path: start.origin.argv(0), message, severity: 'error' }], error);
+    fifo.reader.destroy();
+    if (!(error instanceof StartFailure)) throw error;
+    const issues = await diagnoseStart(start);
+    throw spawnFailed(issues.length > 0 ? issues : [refusal(start, error)], error);
   } finally {
-    closeSync(files.fifo.writeFd);
+    closeSync(fifo.writeFd);
   }
 }
 
-/** Where memory runs out, what the child started is killed before us; it inherits this. */
-function preferAsOomVictim(pid: number | undefined): void {
-  try {
-    if (pid !== undefined) writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
-  } catch {
-    // no /proc, or gone already
+/** What only the start itself brought to light. */
+function refusal({ argv, cwd, origin }: Start, { code, stage }: StartFailure): Issue {
+  if (stage === 'cwd') {
+    const message = `the working directory '${cwd}' cannot be entered: ${code}`;
+    return { code, path: origin.cwd, message, severity: 'error' };
   }
+  const message =
+    code === 'E2BIG'
+      ? 'arguments and environment together are over the limit of this system; pass the largest by stdin instead'
+      : `program ${argv[0]} could not be started: ${code}`;
+  return { code, path: origin.argv(0), message, severity: 'error' };
 }
 
-async function supervise(start: Start, child: ChildProcess, files: Files): Promise<Exit> {
+async function supervise(start: Start, child: Running, files: Files): Promise<Exit> {
   const { limits, signal } = start;
-  const tree = processTree(child.pid!, { mark: start.mark, dir: start.scratch.dir });
+  const tree = processTree(child, { mark: start.mark, dir: start.scratch.dir });
   const warnings: string[] = [];
   const stdoutLimit = Math.min(limits.stdout_bytes, freeBytes(start.scratch.dir));
   let cause: StopCause | null = null;
@@ -164,11 +171,8 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
     giveUp = resolve;
   });
 
-  const exited = new Promise<void>((resolve) => {
-    child.once('exit', (code, name) => {
-      status = { code, signal: name };
-      resolve();
-    });
+  const exited = child.exited.then((known) => {
+    status = known;
   });
   const stop = (why: StopCause): void => {
     if (cause !== null || status !== undefined) return;
@@ -225,8 +229,8 @@ async function supervise(start: Start, child: ChildProcess, files: Files): Promi
   return {
     status: status ?? { code: null, signal: null },
     cause,
-    stdout: { path: files.stdoutPath, size_bytes: size },
-    stderr: { path: files.stderrPath, size_bytes: stderr.finish() },
+    stdout: { path: files.stdout, size_bytes: size },
+    stderr: { path: files.stderr, size_bytes: stderr.finish() },
     warnings,
   };
 }

@@ -22,14 +22,26 @@ export interface Startable {
   };
 }
 
-/** The program's path, or every reason why the command cannot start. */
-export async function checkStart(
+/**
+ * Where the program may be, in the order in which it is looked for: absolute paths; or what no start could be tried
+ * with. Nothing is looked at.
+ */
+export function planStart(
   command: Startable,
-): Promise<{ readonly program: string } | { readonly issues: readonly Issue[] }> {
-  const issues = [...checkStrings(command), ...(await checkDirectory(command))];
-  const program = await findProgram(command);
-  if ('issue' in program) issues.push(program.issue);
-  return issues.length === 0 && 'path' in program ? { program: program.path } : { issues };
+): { readonly programs: readonly string[] } | { readonly issues: readonly Issue[] } {
+  const issues = [...checkName(command), ...checkStrings(command)];
+  return issues.length === 0 ? { programs: candidatesOf(command) } : { issues };
+}
+
+/** Every reason why the command cannot start, as far as can be seen from here. */
+export async function diagnoseStart(command: Startable): Promise<readonly Issue[]> {
+  return [...checkStrings(command), ...(await checkDirectory(command)), ...(await checkProgram(command))];
+}
+
+/** The first of these paths at which there is a program that can be started. */
+export async function firstExecutable(paths: readonly string[]): Promise<string | undefined> {
+  for (const path of paths) if ((await checkExecutable(path, '')) === undefined) return path;
+  return undefined;
 }
 
 function checkStrings({ argv, env, origin }: Startable): Issue[] {
@@ -105,26 +117,36 @@ async function checkDirectory({ cwd, origin }: Startable): Promise<Issue[]> {
   }
 }
 
-type Found = { readonly path: string } | { readonly issue: Issue };
-
-async function findProgram({ argv, env, cwd, origin }: Startable): Promise<Found> {
+function checkName({ argv, origin }: Startable): Issue[] {
   const name = argv[0] ?? '';
-  const path = origin.argv(0);
-  if (name === '') return { issue: problem('ENOENT', path, 'the program name is empty') };
-  if (name.includes('\0')) return { issue: problem('nul_byte', path, 'the program name holds a NUL byte') };
-  const searched = env.PATH ?? '';
-  const candidates = name.includes('/')
-    ? [isAbsolute(name) ? name : resolve(cwd, name)]
-    : searched.split(delimiter).map((dir) => resolve(cwd, join(dir === '' ? '.' : dir, name)));
+  if (name === '') return [problem('ENOENT', origin.argv(0), 'the program name is empty')];
+  return [];
+}
+
+function candidatesOf({ argv: [name = ''], env, cwd }: Startable): string[] {
+  if (name.includes('/')) return [isAbsolute(name) ? name : resolve(cwd, name)];
+  return searched(env)
+    .split(delimiter)
+    .map((dir) => resolve(cwd, join(dir === '' ? '.' : dir, name)));
+}
+
+function searched(env: Startable['env']): string {
+  return env.PATH ?? '';
+}
+
+async function checkProgram(command: Startable): Promise<Issue[]> {
+  const [name = ''] = command.argv;
+  const path = command.origin.argv(0);
+  if (name === '' || name.includes('\0')) return checkName(command);
   let refused: Issue | undefined;
-  for (const candidate of candidates) {
+  for (const candidate of candidatesOf(command)) {
     const problemHere = await checkExecutable(candidate, path);
-    if (problemHere === undefined) return { path: candidate };
+    if (problemHere === undefined) return [];
     if (problemHere.code !== 'ENOENT') refused ??= problemHere;
   }
-  if (refused) return { issue: refused };
-  const where = name.includes('/') ? '' : `; PATH searched: ${searched === '' ? '(empty)' : searched}`;
-  return { issue: problem('ENOENT', path, `program '${name}' not found${where}`) };
+  if (refused) return [refused];
+  const where = name.includes('/') ? '' : `; PATH searched: ${searched(command.env) || '(empty)'}`;
+  return [problem('ENOENT', path, `program '${name}' not found${where}`)];
 }
 
 async function checkExecutable(file: string, path: string): Promise<Issue | undefined> {

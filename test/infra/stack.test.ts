@@ -395,7 +395,7 @@ describe('a stage of its own', () => {
       },
     });
     const context = join(folder, 'own', String(image?.source.directory));
-    expect(readdirSync(context).sort()).toEqual(['.dockerignore', 'dist', 'image']);
+    expect(readdirSync(context).sort()).toEqual(['.dockerignore', 'dist', 'image', 'launcher']);
     expect(existsSync(join(context, 'image/Dockerfile'))).toBe(true);
   });
 

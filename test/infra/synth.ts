@@ -12,6 +12,7 @@ const CLONED = [
   'functions',
   'cli',
   'image',
+  'launcher',
   'examples',
   'build.ts',
   'cdk.json',

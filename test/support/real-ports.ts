@@ -5,7 +5,10 @@ import { NO_SECRETS } from '../../lib/secrets.ts';
 import { folderStore } from '../../lib/store/folder.ts';
 import { hostProcess } from '../../lib/worker/processes.ts';
 import { openScratch } from '../../lib/worker/scratch.ts';
-import { spawn } from '../../lib/worker/spawn.ts';
+import { createSpawn } from '../../lib/worker/spawn.ts';
+import { LAUNCHER } from './engines.ts';
+
+const spawn = createSpawn(LAUNCHER);
 
 /** `store` is the folder of the store, `root` that of the scratch; what is given replaces the default. */
 export async function portsAt(store: string, root: string, given: Partial<RunPorts> = {}): Promise<RunPorts> {
