@@ -289,6 +289,8 @@ int main(int argc, char **argv)
 	current = mmap(NULL, sizeof *current, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (current == MAP_FAILED || chdir("/") < 0 || pipe2(on_the_way, O_CLOEXEC) < 0)
 		return 71;
+	/* for the guardian before there is a starter that could die, and for the starter, which does not inherit it */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	pid_t starter = fork();
 	if (starter < 0)
 		return 71;

@@ -25,8 +25,11 @@ const NO_USER = 2 ** 32 - 1;
 /** launchers that may be killed in turn before one has done what was asked */
 const TRIES = 5;
 const PULSE_MS = 1000;
+/** after so many, a process that is not there any more counts as ended, though nobody told its end */
+const UNTOLD_PULSES = 5;
 const LOOK_MS = 50;
 const SETTLE_MS = 200;
+const UNKNOWN: ExitStatus = { code: null, signal: null };
 /** more than Linux ever gives */
 const NO_PID = 2 ** 30;
 /** Why Node cannot start the launcher just now; anything else stays so. */
@@ -58,6 +61,7 @@ type Done = Running | 'made' | 'lost';
 
 interface Pending {
   readonly settle: (answer: Answer) => void;
+  readonly frame: Buffer;
   readonly asked: number;
   /** whether all of it may have been read */
   sent: boolean;
@@ -114,7 +118,7 @@ export function launcherStarter(path: string): Starter {
 /** Starts a launcher; `onBroken` is told why it cannot run. */
 function openLauncher(path: string, onBroken: (error: unknown) => void): Launcher {
   const pending = new Map<number, Pending>();
-  const running = new Map<number, (status: ExitStatus) => void>();
+  const running = new Map<number, { readonly end: (status: ExitStatus) => void; missed: number }>();
   let works = true;
   let greeted = false;
   let starter: number | undefined;
@@ -128,15 +132,34 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
   });
   const channel = guardian.stdio[CHANNEL] as Socket;
 
-  /** We wait for it only while it has something to do, and then wake it in case that somebody stopped it. */
+  const send = (waiting: Pending): void => {
+    channel.write(waiting.frame, (error) => {
+      waiting.sent = !error;
+    });
+  };
+  const settle = (id: number, answer: Answer): void => {
+    pending.get(id)?.settle(answer);
+    pending.delete(id);
+  };
+  const end = (pid: number, status: ExitStatus): void => {
+    running.get(pid)?.end(status);
+    running.delete(pid);
+  };
+  /** Wakes it in case that somebody stopped it, and sees whether an end was missed. */
+  const look = (): void => {
+    if (guardian.signalCode === null) wake(guardian.pid);
+    wake(starter);
+    for (const [pid, each] of running) {
+      each.missed = startTime(pid) === undefined ? each.missed + 1 : 0;
+      if (each.missed > UNTOLD_PULSES) end(pid, UNKNOWN);
+    }
+  };
+  /** We wait for it only while it has something to do. */
   const mind = (): void => {
     const busy = pending.size + running.size > 0;
     if (busy && !pulse) {
       channel.ref();
-      pulse = setInterval(
-        () => [guardian.signalCode === null ? guardian.pid : undefined, starter].forEach(wake),
-        PULSE_MS,
-      ).unref();
+      pulse = setInterval(look, PULSE_MS).unref();
     } else if (!busy && pulse) {
       channel.unref();
       clearInterval(pulse);
@@ -144,28 +167,23 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
     }
     if (!busy && !works) channel.destroy();
   };
-  const settle = (id: number, answer: Answer): void => {
-    pending.get(id)?.settle(answer);
-    pending.delete(id);
-  };
   const handlers: Readonly<Record<number, (report: Report) => void>> = {
     [REPORT.hello]: ({ pid }) => {
       greeted = true;
       starter = pid;
+      for (const waiting of pending.values()) send(waiting);
     },
     [REPORT.started]: ({ id, pid, since }) => {
       const asked = pending.get(id)?.asked;
       if (asked === undefined) return;
-      const exited = new Promise<ExitStatus>((resolve) => running.set(pid, resolve));
+      const exited = new Promise<ExitStatus>((resolve) => running.set(pid, { end: resolve, missed: 0 }));
       settle(id, { root: pid, since, asked, exited });
     },
     [REPORT.refused]: ({ id, pid: stage, code }) =>
       settle(id, new StartFailure(getSystemErrorName(-code), STAGES[stage] ?? 'program')),
     [REPORT.made]: ({ id }) => settle(id, 'made'),
-    [REPORT.ended]: ({ id: signal, pid, code }) => {
-      running.get(pid)?.(signal === 0 ? { code, signal: null } : { code: null, signal: nameOf(signal) });
-      running.delete(pid);
-    },
+    [REPORT.ended]: ({ id: signal, pid, code }) =>
+      end(pid, signal === 0 ? { code, signal: null } : { code: null, signal: nameOf(signal) }),
     [REPORT.lost]: () => {
       works = false;
       starter = undefined;
@@ -183,14 +201,15 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
   });
   guardian.once('exit', (code) => {
     works = false;
-    if (code !== null && !greeted) onBroken(new Error(`the launcher ended with code ${code}`));
+    // what kills it tells nothing about the next one
+    if (code && !greeted) onBroken(new Error(`the launcher ended with code ${code}`));
     mind();
   });
   channel.on('error', () => undefined);
   channel.once('close', () => {
     works = false;
-    for (const [id, { sent }] of pending) settle(id, sent && greeted ? 'lost' : 'not done');
-    for (const [pid, resolve] of running) void gone(pid).then(() => resolve({ code: null, signal: null }));
+    for (const [id, { sent }] of pending) settle(id, sent ? 'lost' : 'not done');
+    for (const [pid, { end: tell }] of running) void gone(pid).then(() => tell(UNKNOWN));
     running.clear();
     mind();
   });
@@ -200,14 +219,13 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
   return {
     works: () => works,
     ask: (request) =>
-      new Promise((resolve) => {
+      new Promise((settled) => {
         const frame = frameOf(++requests, request);
-        const waiting = { settle: resolve, asked: performance.now(), sent: false };
+        const waiting = { settle: settled, frame, asked: performance.now(), sent: false };
         pending.set(requests, waiting);
         mind();
-        channel.write(frame, (error) => {
-          waiting.sent = !error;
-        });
+        // not before it has greeted: then what was sent to one that cannot run was certainly not done
+        if (greeted) send(waiting);
       }),
   };
 }
@@ -247,8 +265,7 @@ async function gone(pid: number): Promise<void> {
 
 /** In place of a process that may have run: no pid, so that only the attempt's trace leads to what is left of it. */
 function perhapsRan(): Running {
-  const status = { code: null, signal: null };
-  const exited = new Promise<ExitStatus>((resolve) => setTimeout(() => resolve(status), SETTLE_MS));
+  const exited = new Promise<ExitStatus>((resolve) => setTimeout(() => resolve(UNKNOWN), SETTLE_MS));
   return { root: NO_PID, since: 0, asked: 0, exited };
 }
 

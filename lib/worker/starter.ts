@@ -1,6 +1,6 @@
 /** Starting processes and making named pipes: the port, and the way that Node itself has. */
 import { execFile, spawn } from 'node:child_process';
-import { closeSync, constants, openSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { ExitStatus } from '../task.ts';
 import { coverInherited } from './descriptors.ts';
@@ -32,7 +32,7 @@ export interface Starter {
    * with StartFailure when nothing runs.
    */
   readonly start: (launch: Launch) => Promise<Running>;
-  /** Makes named pipes with mode 0600. */
+  /** Makes named pipes with mode 0600, if they are not there already. */
   readonly makeFifos: (paths: readonly string[]) => Promise<void>;
 }
 
@@ -90,7 +90,8 @@ export const nodeStarter: Starter = {
     }
   },
   makeFifos: async (paths) => {
-    await promisify(execFile)('mkfifo', ['-m', '600', ...paths], { env: {} });
+    const missing = paths.filter((path) => !existsSync(path));
+    if (missing.length > 0) await promisify(execFile)('mkfifo', ['-m', '600', ...missing], { env: {} });
   },
 };
 

@@ -185,18 +185,15 @@ describe.each(LAUNCHER === null ? [] : [LAUNCHER])('the launcher', (path) => {
     const file = join(mkdtempSync(join(folder, 'kills-')), 'runs');
     let killing = true;
     let killed = 0;
+    const starters = new Map<string, string>();
     const killer = (async () => {
-      while (killing) {
-        for (const pid of runningAs(path, '1')) {
-          const stat = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1];
-          const parent = Number(stat?.split(' ')[1]);
-          // starters only: their guardians tell of what they did
-          if (parent !== process.pid && runningAs(path, '1').includes(String(parent)) && isOurs(parent)) {
-            process.kill(Number(pid), 'SIGKILL');
-            killed++;
-          }
+      for (; killing; await wait(3)) {
+        for (const guardian of childrenOf(process.pid)) {
+          // its first child; others were the starter's, which it adopted
+          const [child] = childrenOf(guardian);
+          if (child !== undefined && !starters.has(guardian)) starters.set(guardian, child);
+          if (child !== undefined && starters.get(guardian) === child) killed += kill(child);
         }
-        await wait(3);
       }
     })();
     const lanes = Array.from({ length: 4 }, async (_, lane) => {
@@ -205,16 +202,30 @@ describe.each(LAUNCHER === null ? [] : [LAUNCHER])('the launcher', (path) => {
         expect(result).toMatchObject({ value: lane * 100 + i, exit: { code: 0 } });
       }
     });
-    await Promise.all(lanes);
-    killing = false;
+    await Promise.all(lanes).finally(() => {
+      killing = false;
+    });
     await killer;
     expect(killed).toBeGreaterThan(5);
     expect(readFileSync(file, 'utf8').length).toBe(200);
   }, 60_000);
 
-  function isOurs(pid: number): boolean {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1];
-    return Number(stat?.split(' ')[1]) === process.pid;
+  function childrenOf(pid: number | string): string[] {
+    try {
+      const list = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1');
+      return list.split(' ').filter((child) => child !== '');
+    } catch {
+      return [];
+    }
+  }
+
+  function kill(pid: number | string): number {
+    try {
+      process.kill(Number(pid), 'SIGKILL');
+      return 1;
+    } catch {
+      return 0;
+    }
   }
 
   test('is idle with the descriptors that it began with after 500 attempts, and has no child left', async () => {
@@ -222,6 +233,7 @@ describe.each(LAUNCHER === null ? [] : [LAUNCHER])('the launcher', (path) => {
     const { guardian, starter } = await pids(place);
     const open = (): number[] =>
       [process.pid, guardian, starter].map((pid) => readdirSync(`/proc/${pid}/fd`).length);
+    await wait(100);
     const before = open();
     for (let i = 0; i < 50; i++)
       await Promise.all(
