@@ -1,13 +1,6 @@
 /** The private directory of an attempt: made 0700, filled with 0600 files, removed when the attempt settles. */
 import { randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  constants,
-  mkdirSync,
-  openSync,
-  readlinkSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, constants, mkdirSync, openSync, readlinkSync, writeSync } from 'node:fs';
 import {
   chmod,
   chown,
