@@ -7,7 +7,7 @@ import type { Condition } from '../blueprint/output-schema.ts';
 import { TAIL_BYTES } from '../limits.ts';
 import type { Reason } from '../task.ts';
 import { type Artifacts, createArtifactKeeper } from './artifacts.ts';
-import { sizeOf, textBefore } from './file-range.ts';
+import { readRange, SMALL_BYTES, sizeOf, textBefore } from './file-range.ts';
 import { type LargeOutcome, normalizeFiles } from './large-output.ts';
 import type { Mask } from './mask.ts';
 import type { Scratch } from './scratch.ts';
@@ -101,6 +101,13 @@ function readAsItGrows(path: string, take: (chunk: Buffer) => void | Promise<voi
   let offset = 0;
   let reading = Promise.resolve();
   const readOn = async (): Promise<void> => {
+    const size = await sizeOf(path);
+    if (size === offset) return;
+    if (size - offset <= SMALL_BYTES) {
+      const chunk = await readRange(path, { start: offset, end: size });
+      offset += chunk.length;
+      return take(chunk);
+    }
     const file = await open(path, 'r');
     try {
       const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
@@ -134,6 +141,7 @@ function collectStream(worker: Worker, mode: StreamMode, { scratch, mask, onEven
   const reader = createStreamReader(mode, record);
   const flush = async (): Promise<void> => {
     const text = lines;
+    if (text === '') return;
     lines = '';
     await appendFile(events, text, { mode: 0o600 });
   };

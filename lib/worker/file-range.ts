@@ -1,17 +1,34 @@
 /** Bytes of a file that may be larger than memory, a bounded piece at a time. */
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import type { ByteRange } from '../json-scan.ts';
 import { decodeUtf8, trimEnd } from './text.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
+/** Read at once: for so few bytes of a file that was just written, the way through the thread pool takes longer. */
+export const SMALL_BYTES = 64 * 1024;
+
 export async function sizeOf(path: string): Promise<number> {
-  return withFile(path, async (file) => (await file.stat()).size);
+  return statSync(path).size;
 }
 
 /** The bytes of the range, or as many of them as there are. */
-export async function readRange(path: string, { start, end }: ByteRange): Promise<Buffer> {
+export async function readRange(path: string, range: ByteRange): Promise<Buffer> {
+  const { start, end } = range;
+  if (end - start <= SMALL_BYTES) return readSmall(path, range);
   return withFile(path, (file) => readAt(file, Buffer.allocUnsafe(end - start), start));
+}
+
+function readSmall(path: string, { start, end }: ByteRange): Buffer {
+  if (end === start) return Buffer.alloc(0);
+  const fd = openSync(path, 'r');
+  try {
+    const buffer = Buffer.allocUnsafe(end - start);
+    return buffer.subarray(0, readSync(fd, buffer, 0, buffer.length, start));
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /** The range in chunks, each good until the next is asked for. Throws when the file ends before it. */

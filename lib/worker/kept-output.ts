@@ -21,14 +21,17 @@ export interface StderrWriter {
   readonly finish: () => number;
 }
 
-/** Keeps the first `limit` bytes, and of what is more the last 8 KiB with a line that tells how much is missing. */
-export function stderrWriter(fd: number, limit: number, onOverflow: () => void): StderrWriter {
+/**
+ * Keeps the first `limit` bytes, and of what is more the last 8 KiB with a line that tells how much is missing, in the
+ * file that `open` makes when there is something to keep.
+ */
+export function stderrWriter(open: () => number, limit: number, onOverflow: () => void): StderrWriter {
   let seen = 0;
   let kept = 0;
   let last = Buffer.alloc(0);
   const put = (bytes: Uint8Array): void => {
     try {
-      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+      for (let at = 0; at < bytes.length; ) at += writeSync(open(), bytes, at);
     } catch {
       onOverflow();
     }

@@ -1,6 +1,6 @@
 /** The private directory of an attempt: made 0700, filled with 0600 files, removed when the attempt settles. */
 import { randomBytes } from 'node:crypto';
-import { closeSync, constants, mkdirSync, openSync, readlinkSync, writeSync } from 'node:fs';
+import { closeSync, constants, mkdirSync, openSync, readlinkSync, symlinkSync, writeSync } from 'node:fs';
 import {
   chmod,
   chown,
@@ -10,7 +10,7 @@ import {
   mkdir,
   open,
   readdir,
-  readFile,
+  readlink,
   rm,
   rmdir,
   unlink,
@@ -93,7 +93,7 @@ export async function openScratch(options: {
     try {
       for (const path of [scratch.dir, scratch.home, scratch.tmp, scratch.work])
         mkdirSync(path, { mode: 0o700 });
-      await scratch.write('mark', mark);
+      symlinkSync(mark, scratch.file('mark'));
       if (options.homeSeed)
         await cp(options.homeSeed, scratch.home, { recursive: true, verbatimSymlinks: true });
       return scratch;
@@ -131,7 +131,7 @@ async function sweep(root: string): Promise<void> {
       const found = await lstat(path).catch(() => undefined);
       if (!found?.isDirectory() || found.uid !== process.getuid?.()) return;
       for (const attempt of await readdir(path).catch(() => [])) {
-        const mark = await readFile(join(path, attempt, 'mark'), 'utf8').catch(() => '');
+        const mark = await readlink(join(path, attempt, 'mark')).catch(() => '');
         if (mark !== '') endTraced({ mark, dir: join(path, attempt) });
         await removeJournalled(join(path, attempt, JOURNAL)).catch(() => undefined);
       }

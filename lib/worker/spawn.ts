@@ -50,6 +50,7 @@ const OBSERVE_AT_MS = [15, 50, 120, 250, 500];
 const KILL_ROUNDS = 200;
 /** scratch space that is never given to a child's output, so that the result can still be written: at most a tenth */
 const RESERVED_BYTES = 16 * 1024 * 1024;
+const NOTHING = '/dev/null';
 
 /**
  * Spawns by the launcher at a path, by default the one that was built with us, or, for null, by Node itself. Runs the command to its end and returns what happened; a
@@ -78,9 +79,11 @@ export function createSpawn(launcher: string | null = builtLauncher()): Spawn {
 interface Files {
   readonly stdin: string;
   readonly stdout: string;
-  readonly stderr: string;
+  /** path of the file for stderr, or of nothing when none was made */
+  readonly stderr: () => string;
   readonly stdoutFd: number;
-  readonly stderrFd: number;
+  /** descriptor of the file for stderr, made when first asked for */
+  readonly stderrFd: () => number;
   readonly fifoPath: string;
   readonly fifo: ReturnType<typeof openFifo>;
   readonly close: () => void;
@@ -96,22 +99,25 @@ async function openFiles({ scratch, stdin, fifoRoot }: Start, { makeFifos }: Sta
     opened.push(fd);
     return fd;
   };
+  let stderrFd: number | undefined;
   const [stdout, stderr, fifoPath] = ['stdout', 'stderr', 'stderr.fifo'].map(scratch.file) as [
     string,
     string,
     string,
   ];
   try {
-    const stdinPath = stdin === null ? '/dev/null' : await scratch.write('stdin', stdin);
+    const stdinPath = stdin === null ? NOTHING : await scratch.write('stdin', stdin);
     const stdoutFd = create(stdout);
-    const stderrFd = create(stderr);
     await takeFifo(fifoRoot, fifoPath, makeFifos);
     return {
       stdin: stdinPath,
       stdout,
-      stderr,
+      stderr: () => (stderrFd === undefined ? NOTHING : stderr),
       stdoutFd,
-      stderrFd,
+      stderrFd: () => {
+        stderrFd ??= create(stderr);
+        return stderrFd;
+      },
       fifoPath,
       fifo: openFifo(fifoPath),
       close,
@@ -230,7 +236,7 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
     status: status ?? { code: null, signal: null },
     cause,
     stdout: { path: files.stdout, size_bytes: size },
-    stderr: { path: files.stderr, size_bytes: stderr.finish() },
+    stderr: { size_bytes: stderr.finish(), path: files.stderr() },
     warnings,
   };
 }
