@@ -1,11 +1,13 @@
 /** What the benchmarks share: interleaved rounds, medians, ratios. */
 
-/** A ratio of two medians from interleaved rounds; smaller is better. */
+/** A ratio of two medians from interleaved rounds, or a count; smaller is better unless a least is given. */
 export interface Measured {
   readonly what: string;
   readonly ratio: number;
   /** the ratio to stay under */
   readonly goal?: number;
+  /** the ratio to reach */
+  readonly least?: number;
   /** medians and spread, for people */
   readonly detail: string;
 }
@@ -38,6 +40,23 @@ export async function compare({ what, goal, ours, floor, rounds }: Contest): Pro
   };
 }
 
+/** Runs every side in turn `rounds` times, after one round to warm up where asked; what each returned, by name. */
+export async function interleave<T>(
+  sides: Readonly<Record<string, () => Promise<T>>>,
+  { rounds, warmup }: { readonly rounds: number; readonly warmup: number },
+): Promise<Readonly<Record<string, readonly T[]>>> {
+  const returned: Record<string, T[]> = {};
+  for (let round = -warmup; round < rounds; round++) {
+    for (const [name, side] of Object.entries(sides)) {
+      const value = await side();
+      if (round < 0) continue;
+      returned[name] ??= [];
+      returned[name].push(value);
+    }
+  }
+  return returned;
+}
+
 /** Milliseconds that `work` takes. */
 export function time(work: () => unknown): number {
   const begun = performance.now();
@@ -45,7 +64,7 @@ export function time(work: () => unknown): number {
   return performance.now() - begun;
 }
 
-function median(numbers: readonly number[]): number {
+export function median(numbers: readonly number[]): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }

@@ -22,11 +22,17 @@ for (const name of names) {
   const { measure } = (await import(`./${name}.ts`)) as { measure: () => Promise<readonly Measured[]> };
   const rows = await measure();
   all[name] = rows;
-  for (const { what, ratio, goal, detail } of rows) {
-    const verdict = goal === undefined ? '' : ratio <= goal ? `<= ${goal}` : `OVER ${goal}`;
+  for (const row of rows) {
+    const { what, ratio, detail } = row;
     process.stdout.write(
-      `${name.padEnd(10)} ${what.padEnd(52)} ${ratio.toFixed(2).padStart(8)} ${verdict.padEnd(10)} ${detail}\n`,
+      `${name.padEnd(10)} ${what.padEnd(52)} ${ratio.toFixed(2).padStart(8)} ${verdictOf(row).padEnd(10)} ${detail}\n`,
     );
   }
 }
 process.stdout.write(`${JSON.stringify(all)}\n`);
+
+function verdictOf({ ratio, goal, least }: Measured): string {
+  if (goal !== undefined) return ratio <= goal ? `<= ${goal}` : `OVER ${goal}`;
+  if (least !== undefined) return ratio >= least ? `>= ${least}` : `UNDER ${least}`;
+  return '';
+}
