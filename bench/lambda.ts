@@ -2,41 +2,29 @@
  * Functions as Lambda runs them, each in a process that asks a Runtime API for events: cold starts of the bundles
  * against a handler that does nothing, and warm invocations against one that spawns. Results go to a local S3 sink.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { build } from 'esbuild';
 import { type Box, lambdaFunction } from '../test/support/runtime-api.ts';
 import { compare, type Measured } from './measure.ts';
+import { bundled, shipped } from './support/built.ts';
+import { freePort, startServer } from './support/processes.ts';
 
-const project = join(import.meta.dirname, '..');
 const peer = (name: string): string => join(import.meta.dirname, 'peers', name);
 const folder = mkdtempSync(join(tmpdir(), 'stepspawn-bench-'));
 const scratch = join(folder, 'scratch');
 mkdirSync(scratch);
 
 export async function measure(): Promise<readonly Measured[]> {
-  execFileSync(process.execPath, ['build.ts'], { cwd: project, stdio: 'ignore' });
-  await build({
-    entryPoints: [peer('eager-s3.ts')],
-    outfile: join(folder, 'eager.mjs'),
-    bundle: true,
-    minify: true,
-    format: 'esm',
-    platform: 'node',
-    banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
-    },
-  });
-  const sink = spawn(process.execPath, [peer('s3-sink.ts')], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [port] = (await once(sink.stdout, 'data')) as [Buffer];
-  const endpoint = `http://127.0.0.1:${String(port).trim()}`;
+  const port = await freePort();
+  const sink = await startServer([process.execPath, bundled('support/s3-sink.ts'), `${port}`], port);
+  const endpoint = `http://127.0.0.1:${port}`;
   try {
     return [...(await cold(endpoint)), ...(await warm(endpoint))];
   } finally {
-    sink.kill();
+    await sink.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -46,10 +34,10 @@ const ROUNDS = 11;
 async function cold(endpoint: string): Promise<Measured[]> {
   const at = (handler: string) => start(handler, endpoint);
   const [spawns, validates, bare, eager] = [
-    at(join(project, 'dist/spawn/index.mjs')),
-    at(join(project, 'dist/validate/index.mjs')),
+    at(shipped('spawn/index.mjs')),
+    at(shipped('validate/index.mjs')),
     at(peer('bare.mjs')),
-    at(join(folder, 'eager.mjs')),
+    at(bundled('peers/eager-s3.ts')),
   ];
   const ready = (of: Starting) => async () => (await of(event())).ready;
   const first =
@@ -77,7 +65,7 @@ async function warm(endpoint: string): Promise<Measured[]> {
     [0, 0.75],
     [100, 0.3],
   ] as const) {
-    const ours = lambdaFunction((api) => launch(join(project, 'dist/spawn/index.mjs'), api, endpoint, heap));
+    const ours = lambdaFunction((api) => launch(shipped('spawn/index.mjs'), api, endpoint, heap));
     const naive = lambdaFunction((api) => launch(peer('naive-spawn.mjs'), api, endpoint, heap));
     const invoke = (of: typeof ours) => async () => {
       const { payload, error_type, ms } = await of.invoke(event());
@@ -127,6 +115,7 @@ function launch(handler: string, api: string, endpoint: string, heap_mb: number)
       STORE_URL: 's3://bench/pre',
       SCRATCH_DIR: scratch,
       HEAP_MB: String(heap_mb),
+      NODE_COMPILE_CACHE: join(folder, 'compiled'),
     },
   });
   const ended = once(child, 'exit').then(([code, signal]) => String(signal ?? code));
