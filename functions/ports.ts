@@ -16,6 +16,7 @@ const CANCEL_POLL = {
 };
 let spawn: Spawn | undefined;
 let scratch: Promise<ScratchRoot> | undefined;
+let host: ReturnType<typeof hostProcess> | undefined;
 
 /** Ports with the deadline of this invocation; `onChildEnd` is told how long the child ran. */
 export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => void): Promise<AttemptPorts> {
@@ -23,6 +24,7 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
   const isFolder = store.url.startsWith('file:');
   // the Runtime Interface Client opens connections that a child would inherit
   if (process.env.AWS_LAMBDA_RUNTIME_API) lookAgain();
+  host ??= hostProcess();
   scratch ??= openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed });
   spawn ??= createSpawn(settings.launcher);
   return {
@@ -32,7 +34,7 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
     base_env: baseEnvironment(process.env),
     secrets: awsSecrets(settings.secrets, process.env),
     default_cwd: null,
-    host: isFolder ? hostProcess() : null,
+    host: isFolder ? host : null,
     cancel_poll: isFolder ? CANCEL_POLL.folder : CANCEL_POLL.remote,
     child_user: settings.child_user,
     platform_deadline: Date.now() + context.getRemainingTimeInMillis(),

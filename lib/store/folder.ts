@@ -4,9 +4,21 @@
  * that replacing is a create too and needs no lock.
  */
 import { randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { access, link, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import {
+  closeSync,
+  createReadStream,
+  fdatasync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  unlinkSync,
+  write as writeLater,
+  writeSync,
+} from 'node:fs';
+import { access, open, readdir, readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
+import { promisify } from 'node:util';
 import { StepspawnError } from '../errors.ts';
 import { compareUtf8 } from '../json.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -20,30 +32,29 @@ export function folderStore(folder: string): ObjectStore {
       throw new StepspawnError('StoreUnavailable', `key ${key} lies outside the store`);
     return path;
   };
+  /** Whether it is there now: false where `put` finds the name taken. What is small is written without the thread pool. */
   const place = async (
     path: string,
-    fill: (temporary: string) => Promise<void>,
-    put: typeof link,
+    content: string | Uint8Array | AsyncIterable<Uint8Array>,
+    put: (from: string, to: string) => void,
   ): Promise<boolean> => {
     const temporary = join(root, 'tmp', randomBytes(12).toString('hex'));
+    let file: number | undefined;
     try {
-      await makeFolders(dirname(temporary));
-      await fill(temporary);
-      await put(temporary, path).catch(async (error) => {
-        if (codeOf(error) !== 'ENOENT') throw error;
-        await makeFolders(dirname(path));
-        await put(temporary, path);
-      });
+      file = inFolder(temporary, () => openSync(temporary, 'wx', 0o600));
+      if (typeof content === 'string' || content instanceof Uint8Array) await writeAll(file, content);
+      else for await (const chunk of content) await writeAll(file, chunk);
+      await datasync(file);
+      inFolder(path, () => put(temporary, path));
       return true;
     } catch (error) {
       if (codeOf(error) === 'EEXIST') return false;
       throw unavailable(error, root);
     } finally {
-      await rm(temporary, { force: true }).catch(() => undefined);
+      if (file !== undefined) closeSync(file);
+      discard(temporary);
     }
   };
-  const linkNew = (path: string, body: string | Uint8Array): Promise<boolean> =>
-    place(path, (temporary) => writeDurably(temporary, body), link);
 
   return {
     url: `file://${root}`,
@@ -62,10 +73,10 @@ export function folderStore(folder: string): ObjectStore {
         throw unavailable(error, root);
       }
     },
-    create: async (key, body) => linkNew(at(key), body),
-    replace: async (key, body, version) => linkNew(versioned(at(key), Number(version) + 1), body),
+    create: async (key, body) => place(at(key), body, linkSync),
+    replace: async (key, body, version) => place(versioned(at(key), Number(version) + 1), body, linkSync),
     upload: async (key, content) => {
-      await place(at(key), (temporary) => writeDurably(temporary, content()), rename);
+      await place(at(key), content(), renameSync);
     },
     open: async (key) => {
       try {
@@ -95,20 +106,42 @@ function versioned(path: string, version: number): string {
   return version === 1 ? path : `${path}~${version}`;
 }
 
+function discard(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // not made, renamed, or left in tmp/, where nothing is looked for
+  }
+}
+
+/** Does it again with the folder made, where that was missing. */
+function inFolder<T>(path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+    makeFolders(dirname(path));
+    return work();
+  }
+}
+
 /** Makes a folder and those above it. Node's own way never ends where the kernel takes no new folder, as in /proc. */
-async function makeFolders(path: string): Promise<void> {
-  const isThere = (): Promise<boolean> =>
-    mkdir(path, { mode: 0o700 }).then(
-      () => true,
-      (error: unknown) => {
-        if (codeOf(error) === 'EEXIST') return true;
-        if (codeOf(error) === 'ENOENT') return false;
-        throw error;
-      },
-    );
-  if (await isThere()) return;
-  await makeFolders(dirname(path));
-  if (!(await isThere())) throw new Error(`no folder can be made at ${path}`);
+function makeFolders(path: string): void {
+  if (makeFolder(path)) return;
+  makeFolders(dirname(path));
+  if (!makeFolder(path)) throw new Error(`no folder can be made at ${path}`);
+}
+
+/** False when the folder above is missing. */
+function makeFolder(path: string): boolean {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return true;
+    if (codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -118,16 +151,14 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-async function writeDurably(
-  path: string,
-  body: string | Uint8Array | AsyncIterable<Uint8Array>,
-): Promise<void> {
-  const file = await open(path, 'wx', 0o600);
-  try {
-    await file.writeFile(body);
-    await file.datasync();
-  } finally {
-    await file.close();
+const datasync = promisify(fdatasync);
+const write = promisify(writeLater);
+const SMALL = 64 * 1024;
+
+async function writeAll(file: number, content: string | Uint8Array): Promise<void> {
+  const bytes = Buffer.from(content);
+  for (let at = 0; at < bytes.length; ) {
+    at += bytes.length <= SMALL ? writeSync(file, bytes, at) : (await write(file, bytes, at)).bytesWritten;
   }
 }
 
