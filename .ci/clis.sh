@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the recipes: installs the agent CLIs that are missing, then drives them where the only network is loopback, /tmp is
 # empty and private, and every process is of this run. As root, or as a user who may make namespaces.
-# Arguments are passed on to vitest.
+# CLIS names the recipes to test, the four of CI when absent. Arguments are passed on to vitest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export STEPSPAWN_CACHE="${STEPSPAWN_CACHE:-$HOME/.cache/stepspawn}"

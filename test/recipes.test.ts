@@ -12,12 +12,17 @@ const project = join(import.meta.dirname, '..');
 const read = (file: string): string => readFileSync(join(project, file), 'utf8');
 const names = Object.keys(OUTCOMES);
 
-test.each(names)('recipes/%s.json is valid, without a warning', async (name) => {
+/** CLIs that take data in no other way. */
+const TAKE_DATA_AS_ARGUMENTS = ['cline', 'continue'];
+
+test.each(names)('recipes/%s.json is valid, without a warning that could be helped', async (name) => {
   const { code, stdout } = await cli(
     ['validate', '--json', join(project, 'recipes', `${name}.json`)],
     folder,
   );
-  expect([code, JSON.parse(stdout)]).toEqual([0, { ok: true, issues: [] }]);
+  const { issues } = JSON.parse(stdout);
+  const codes = new Set(issues.map((issue: { code: string }) => issue.code));
+  expect([code, [...codes]]).toEqual([0, TAKE_DATA_AS_ARGUMENTS.includes(name) ? ['data_in_argv'] : []]);
 });
 
 test.each(names)('recipes/%s.json reads recorded output of its CLI as it should', async (name) => {

@@ -10,12 +10,12 @@ import { cli } from '../support/cli.ts';
 import { runningWith } from '../support/processes.ts';
 import { ENDPOINTS, type Endpoint } from './endpoints.ts';
 import { binFolder } from './install.ts';
-import { startStub } from './llm-stub/stub.ts';
-import type { Call, Mode } from './llm-stub/turn.ts';
+import { type Asked, startStub } from './llm-stub/stub.ts';
+import type { Mode } from './llm-stub/turn.ts';
 
 export interface Driven {
   readonly result: TaskResult;
-  readonly calls: readonly Call[];
+  readonly calls: readonly Asked[];
   /** what the agent of the recipe declares */
   readonly recipe: Profile;
   /** where the CLI ran */
@@ -31,13 +31,18 @@ export interface Driven {
 }
 
 export const PROMPT = 'Say "hello" `$&` {model} {prompt} $(touch x) \\ %s é漢😀\nand ü.';
-const KEY = 'sk-stub-0123456789abcdef0123456789abcdef';
+export const KEY = 'sk-stub-0123456789abcdef0123456789abcdef';
 
 const RECIPES = join(import.meta.dirname, '..', '..', 'recipes');
 
 interface Recipe {
   readonly subprocesses: readonly [
-    { argv: string[]; env?: Record<string, string>; secrets: Record<string, string> },
+    {
+      argv: string[];
+      env?: Record<string, string>;
+      files?: Record<string, string>;
+      secrets: Record<string, string>;
+    },
   ];
   readonly agents: readonly [{ profile: Profile }];
 }
@@ -90,11 +95,10 @@ export async function drive(
   }
 }
 
-export const secretIn = (text: string): boolean => text.includes(KEY);
-
-function pointAt({ subprocesses: [template] }: Recipe, { env, argv }: Endpoint, mark: string): void {
+function pointAt({ subprocesses: [template] }: Recipe, { env, argv, files }: Endpoint, mark: string): void {
   template.env = { ...template.env, ...env, DRIVEN_BY: mark };
   template.argv = [...template.argv, ...(argv ?? [])];
+  template.files = { ...template.files, ...files };
 }
 
 function readOrNull(path: string): string | null {

@@ -1,4 +1,4 @@
-/** Installs agent CLIs from npm into the cache folder, each version once; `node test/clis/install.ts [NAME...]`. */
+/** Installs agent CLIs from npm into the cache folder, each version once: those that CLIS names, else those of CI. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -21,7 +21,15 @@ export const PACKAGES: Readonly<Record<string, Package>> = {
   codex: { package: '@openai/codex', version: '0.171.0' },
   gemini: { package: '@google/gemini-cli', version: '0.61.0' },
   opencode: { package: `opencode-linux-${arch}`, version: '1.18.33', program: 'bin/opencode' },
+  qwen: { package: '@qwen-code/qwen-code', version: '0.24.4' },
+  copilot: { package: '@github/copilot', version: '1.0.102' },
+  pi: { package: '@mariozechner/pi-coding-agent', version: '0.73.1' },
+  cline: { package: 'cline', version: '3.0.65' },
+  continue: { package: '@continuedev/cli', version: '1.5.47' },
 };
+
+/** The CLIs that are driven: `CLIS="qwen pi" npm run test:clis`. */
+export const DRIVEN = (process.env.CLIS || 'claude codex gemini opencode').split(/\s+/);
 
 const CACHE = join(process.env.STEPSPAWN_CACHE || join(homedir(), '.cache', 'stepspawn'), 'clis');
 
@@ -63,8 +71,7 @@ function folderOf(name: string): string {
 }
 
 if (import.meta.main) {
-  const names = process.argv.slice(2);
-  for (const name of names.length > 0 ? names : Object.keys(PACKAGES)) {
+  for (const name of DRIVEN) {
     const begun = performance.now();
     install(name);
     process.stderr.write(`${folderOf(name)} (${((performance.now() - begun) / 1000).toFixed(1)} s)\n`);

@@ -3,7 +3,8 @@ import { readdirSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { isRunning } from '../support/processes.ts';
-import { type Driven, drive, PROMPT, secretIn } from './drive.ts';
+import { type Driven, drive, KEY, PROMPT } from './drive.ts';
+import { DRIVEN } from './install.ts';
 import { ANSWER } from './llm-stub/turn.ts';
 import { OUTCOMES, type Outcome, SCENARIOS, type Scenario } from './outcomes.ts';
 
@@ -24,29 +25,29 @@ beforeAll(() => {
 });
 
 /** The slowest first, so that the others run beside it. */
-const RUNS = Object.keys(OUTCOMES)
-  .reverse()
-  .flatMap((name) => (Object.keys(SCENARIOS) as Scenario[]).map((scenario) => ({ name, scenario })));
+const RUNS = DRIVEN.toReversed().flatMap((name) =>
+  (Object.keys(SCENARIOS) as Scenario[]).map((scenario) => ({ name, scenario })),
+);
 
 test.concurrent.each(RUNS)('$name: $scenario', async ({ name, scenario }) => {
   const driven = await drive(name, {
     mode: SCENARIOS[scenario],
     timeoutSecs: scenario === 'hang' ? HANG_SECS : LONGEST_SECS,
   });
-  const expected = OUTCOMES[name]![scenario];
+  const { value = ANSWER, ...expected } = OUTCOMES[name]![scenario];
   expect(outcomeOf(driven)).toEqual({
     ...expected,
     ok: expected.reason === null,
     model: driven.recipe.model,
     says: expected.says === null ? null : expect.stringContaining(expected.says),
   });
-  if (expected.reason === null) expect(driven.result.value).toBe(ANSWER);
+  if (expected.reason === null) expect(driven.result.value).toBe(value);
   expect(driven.toolRan).toBe(scenario === 'tool turn' ? `${driven.work}\n` : null);
   const [asked] = driven.calls;
   expect(asked?.system).toContain(driven.recipe.system_prompt);
-  expect(asked?.users.at(-1)?.slice(-PROMPT.length)).toBe(PROMPT);
+  expect(asked?.users.at(-1)).toContain(PROMPT);
   expect([driven.running, driven.scratch]).toEqual([[], []]);
-  expect(secretIn(driven.stored)).toBe(false);
+  expect([asked?.key, driven.stored.includes(KEY)]).toEqual([KEY, false]);
 });
 
 afterAll(() => {

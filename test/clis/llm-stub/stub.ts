@@ -1,5 +1,5 @@
 /** A model API on loopback that answers Anthropic Messages, OpenAI Responses and Chat Completions, and Gemini. */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,8 +13,13 @@ import { type Call, type Mode, type Reply, replyTo, TOKENS } from './turn.ts';
 export interface Stub {
   readonly url: string;
   /** What was asked so far, also where it was not answered. */
-  readonly calls: readonly Call[];
+  readonly calls: readonly Asked[];
   readonly stop: () => void;
+}
+
+export interface Asked extends Call {
+  /** the key that came along */
+  readonly key: string | null;
 }
 
 interface Protocol {
@@ -44,13 +49,13 @@ const CUT_MS = 100;
 
 /** Starts the stub on a free port. */
 export async function startStub(mode: Mode): Promise<Stub> {
-  const calls: Call[] = [];
+  const calls: Asked[] = [];
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = new URL(request.url ?? '/', 'http://stub').pathname;
     const protocol = PROTOCOLS.find((known) => request.method === 'POST' && known.path.test(path));
     if (protocol) {
       const call = protocol.readCall(await json(request), path);
-      calls.push(call);
+      calls.push({ ...call, key: keyOf(request.headers) });
       await answerCall({ protocol, call, mode, count: calls.length }, response);
     } else {
       const body = answerRest(path);
@@ -94,6 +99,12 @@ async function answerCall(
     send(response, 200, protocol.writeAnswer(call, reply, id));
   }
   if (reply.cut) await sleep(CUT_MS).then(() => response.destroy());
+}
+
+function keyOf(headers: IncomingHttpHeaders): string | null {
+  const key =
+    headers['x-api-key'] ?? headers['x-goog-api-key'] ?? headers.authorization?.replace(/^Bearer /, '');
+  return typeof key === 'string' ? key : null;
 }
 
 function answerRest(path: string): unknown {
