@@ -4,5 +4,5 @@ import { print } from './output.ts';
 
 /** `stepspawn schema`: JSON Schema of the document, for editors. */
 export function schemaCommand(): void {
-  print(z.toJSONSchema(Blueprint, { io: 'input', unrepresentable: 'any' }));
+  print(z.toJSONSchema(Blueprint, { io: 'output', unrepresentable: 'any' }));
 }

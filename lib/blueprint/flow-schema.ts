@@ -149,17 +149,14 @@ export const Expr: z.ZodMiniType<Expr> = z.discriminatedUnion('op', [
   }),
 ]);
 
-/** An expression that names a place to write to. */
+/** An expression that names a place to write to; its check sees to it that it is one. */
 const target = (field: string) =>
-  z.pipe(
-    Expr.check(
-      z.refine((expr) => expr.op === 'path', {
-        error: ({ input }) =>
-          `${field} must be a path expression such as {"op":"path","at":"$.x"}, not op ${opOf(input)}`,
-      }),
-    ),
-    z.custom<PathExpr>(),
-  );
+  Expr.check(
+    z.refine((expr) => expr.op === 'path', {
+      error: ({ input }) =>
+        `${field} must be a path expression such as {"op":"path","at":"$.x"}, not op ${opOf(input)}`,
+    }),
+  ) as z.ZodMiniType<unknown> as z.ZodMiniType<PathExpr>;
 
 function opOf(input: unknown): string {
   return typeof input === 'object' && input !== null && 'op' in input ? JSON.stringify(input.op) : 'none';

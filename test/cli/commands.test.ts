@@ -10,6 +10,8 @@ import {
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
+import * as z from 'zod';
+import type { JsonObject } from '../../lib/json.ts';
 import { cli, startCli } from '../support/cli.ts';
 import { oneStep, shellAgents, step } from '../support/documents.ts';
 import { temporaryFolder } from '../support/ports.ts';
@@ -301,12 +303,39 @@ describe('wrong usage', () => {
     }
   });
 
-  test('schema prints a JSON Schema', async () => {
+  test('schema prints a JSON Schema that takes what we take and tells an editor what is wrong', async () => {
     const { code, stdout } = await cli(['schema'], folder);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({
-      type: 'object',
-      required: expect.arrayContaining(['id', 'flow']),
-    });
+    const schema = z.fromJSONSchema(JSON.parse(stdout));
+    const retry: JsonObject = {
+      when: { all: [{ exit_codes: [75] }, { not: { ptr: '/a', equals: null } }] },
+      max_attempts: 2,
+    };
+    const select = { answer: { where: { '/type': 'text', '/n': 1 }, take: 'all', join: '' } };
+    const output = { format: 'jsonl', select, ok_from: { ptr: '/answer', empty: false } };
+    const template: JsonObject = {
+      argv: ['x'],
+      env: { A: 'b' },
+      output,
+      retry,
+      files: { '~/a': 'x' },
+      artifacts: [{ glob: '*' }],
+    };
+    const takes = (changed: JsonObject, rest: JsonObject = {}): boolean =>
+      schema.safeParse(oneStep({ ...template, ...changed }, rest)).success;
+    expect(takes({})).toBe(true);
+    expect(takes({ output: { ...output, select: { where: {} }, ok_from: 'exit_code' } })).toBe(true);
+    for (const wrong of [
+      { argv: 'x' },
+      { env: { A: 1 } },
+      { output: { ...output, select: { answer: { take: 'last' } } } },
+      { output: { ...output, ok_from: { ptr: '/answer', emtpy: false } } },
+      { retry: { when: retry.when! } },
+      { retry: { ...retry, max_attempts: 1 } },
+      { limits: { timeout_secs: 0 } },
+      { artifacts: [{ required: true }] },
+    ])
+      expect(takes(wrong), JSON.stringify(wrong)).toBe(false);
+    expect(takes({}, { flow: { kind: 'step', ref: 'w', in: { op: 'lit', value: 1 } } })).toBe(false);
   });
 });
