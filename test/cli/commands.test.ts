@@ -325,7 +325,7 @@ describe('wrong usage', () => {
       schema.safeParse(oneStep({ ...template, ...changed }, rest)).success;
     expect(takes({})).toBe(true);
     expect(takes({ output: { ...output, select: { where: {} }, ok_from: 'exit_code' } })).toBe(true);
-    for (const wrong of [
+    const mistakes: JsonObject[] = [
       { argv: 'x' },
       { env: { A: 1 } },
       { output: { ...output, select: { answer: { take: 'last' } } } },
@@ -334,8 +334,8 @@ describe('wrong usage', () => {
       { retry: { ...retry, max_attempts: 1 } },
       { limits: { timeout_secs: 0 } },
       { artifacts: [{ required: true }] },
-    ])
-      expect(takes(wrong), JSON.stringify(wrong)).toBe(false);
+    ];
+    for (const wrong of mistakes) expect(takes(wrong), JSON.stringify(wrong)).toBe(false);
     expect(takes({}, { flow: { kind: 'step', ref: 'w', in: { op: 'lit', value: 1 } } })).toBe(false);
   });
 });
