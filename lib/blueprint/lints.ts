@@ -5,7 +5,7 @@ import { templateIssues } from './check-templates.ts';
 import type { Finding, Template } from './finding.ts';
 import { warning } from './issues.ts';
 import { quote } from './nearest.ts';
-import { usesPlaceholder } from './placeholders.ts';
+import { PLACEHOLDERS, usesPlaceholder } from './placeholders.ts';
 
 export function lintTemplates(subject: Subject): Generator<Issue> {
   return templateIssues(subject, warning, lints);
@@ -68,6 +68,7 @@ function dataIn(text: string): string | undefined {
 }
 
 const MAX_ARGUMENT_BYTES = 131_072;
+const SHELL_VARIABLE = new RegExp(`\\$\\{(${PLACEHOLDERS.join('|')})\\}`);
 /** Shell syntax in which a bar is no pipe, or need not be one: patterns, tests, here-documents. */
 const OTHER_BARS = /\bcase\b|\[\[|<</;
 
@@ -80,6 +81,11 @@ function* lintScript(argv: readonly string[], index: number): Generator<Finding>
   if (data !== undefined) {
     const message = `${data} becomes part of the script: whoever writes it runs commands; write "$1" and add "sh", "${data}" after the script, or read it from stdin`;
     yield [path, { code: 'data_in_script', message }];
+  }
+  const variable = SHELL_VARIABLE.exec(script)?.[1];
+  if (variable !== undefined) {
+    const message = `\${${variable}} becomes $ and the value, which the shell takes for a variable of that name; write \${lbrace}${variable}} for the shell's own variable, or {${variable}} without the $`;
+    yield [path, { code: 'placeholder_as_shell_variable', message }];
   }
   const bare = script.replace(/\\.|'[^']*'|"(?:[^"\\]|\\.)*"|(?<=^|\s)#[^\n]*/gs, '""');
   if (
