@@ -26,7 +26,7 @@ export function showProgress(stream: WriteStream): ProgressDisplay {
   };
   const timer = live ? setInterval(redraw, REFRESH_MS) : undefined;
   return {
-    tell: ({ task_id, ref: agent, state, replayed, message, warnings }) => {
+    tell: ({ task_id, ref: agent, state, replayed, message, warnings, next }) => {
       const ref = short(agent, 80);
       const known = running.get(task_id);
       if (state === 'started') {
@@ -34,7 +34,12 @@ export function showProgress(stream: WriteStream): ProgressDisplay {
         if (!live) stream.write(`${ref} started\n`);
         return;
       }
-      if (state !== 'retrying') running.delete(task_id);
+      if (next !== null) {
+        const why = message === null ? '' : `: ${short(message, 500)}`;
+        stream.write(`${clear}${ref} tries again, attempt ${next.attempt} at ${next.not_before}${why}\n`);
+        return;
+      }
+      running.delete(task_id);
       const how = replayed ? 'from the store' : `in ${seconds(known?.since ?? performance.now())}`;
       stream.write(`${clear}${ref} ${state} ${how}${message === null ? '' : `: ${short(message, 500)}`}\n`);
       for (const warning of warnings) stream.write(`${ref} warning: ${short(warning, 500)}\n`);

@@ -62,7 +62,7 @@ async function answerStep({ expires_at, ...step }: JsonObject, context: Context)
 async function newest(task: Task, context: Context, expiry = Number.POSITIVE_INFINITY): Promise<TaskResult> {
   const results = await followRetries(
     task.attempt,
-    (number) => attempt(within(expiry, { ...task, attempt: number }), context),
+    (number) => attempt(within(expiry, { first_attempt: task.attempt, ...task, attempt: number }), context),
     async (result, next) => throwUntilDue(result, next),
   );
   return results.at(-1) ?? results[0];

@@ -24,6 +24,11 @@ const RETRYABLE = names.filter(([, { retryable }]) => retryable).map(([code]) =>
 /** Codes with which an attempt settles: stored, and the same again on replay. */
 export const SETTLING = names.filter(([, { stored }]) => stored).map(([code]) => code);
 
+/** In a run the plan dispatches again what was given up. */
+const DUE_ATTEMPTS = 8;
+/** Where nobody does: for some 16 hours, each minute. */
+export const DUE_ATTEMPTS_ALONE = 1000;
+
 const HELD_WAITS = { interval: 5, backoffRate: 1.5, longest: 60 };
 /** A claim ends 10 s after its child's limit, which lies within the function's time. */
 const CLAIM_MARGIN_SECS = 30;
@@ -32,7 +37,7 @@ const CLAIM_MARGIN_SECS = 30;
  * Retry rules of a state that calls a function which may take `functionSecs`: an attempt that is held elsewhere is
  * asked for until after its claim has ended.
  */
-export function retryRules(functionSecs: number): RetryProps[] {
+export function retryRules(functionSecs: number, dueAttempts = DUE_ATTEMPTS): RetryProps[] {
   return [
     {
       errors: [HELD],
@@ -48,7 +53,7 @@ export function retryRules(functionSecs: number): RetryProps[] {
       interval: Duration.seconds(2),
       backoffRate: 2,
       maxDelay: Duration.seconds(60),
-      maxAttempts: 8,
+      maxAttempts: dueAttempts,
       jitterStrategy: JitterType.NONE,
     },
     {

@@ -13,7 +13,7 @@ import {
   nestingFault,
   STATE_MARGIN_SECS,
 } from './limits.ts';
-import { retryRules } from './retries.ts';
+import { DUE_ATTEMPTS_ALONE, retryRules } from './retries.ts';
 
 export interface SpawnStepProps {
   /** The worker function of a stage: `Function.fromFunctionName` with the output `WorkerName`. */
@@ -60,7 +60,7 @@ export interface SpawnStepProps {
 }
 
 /**
- * Invokes the worker and retries what a retry helps with; the state's result is the attempt's result, passed or not.
+ * Invokes the worker and retries what a retry helps with, a template's own rule for new attempts included; the state's result is the attempt's result, passed or not.
  * Errors to catch are those of docs/errors.md. Throws InvalidTask when a limit does not contain the one below it, or
  * when the default task id would be too long.
  */
@@ -87,7 +87,7 @@ export class SpawnStep extends LambdaInvoke {
       retryOnServiceExceptions: false,
       ...(props.resultPath !== undefined && { resultPath: props.resultPath }),
     });
-    for (const rule of retryRules(functionTimeout.toSeconds())) this.addRetry(rule);
+    for (const rule of retryRules(functionTimeout.toSeconds(), DUE_ATTEMPTS_ALONE)) this.addRetry(rule);
   }
 }
 

@@ -179,7 +179,7 @@ async function work(
 
 function retryOf({ agent, task }: Prepared, { retry }: Pick<Outcome, 'retry'>): Pick<TaskResult, 'retry'> {
   const rule = agent.worker.path === 'template' ? agent.worker.retry : null;
-  const next = retry && rule ? nextAttempt(rule, task.attempt) : null;
+  const next = retry && rule ? nextAttempt(rule, task) : null;
   return next === null ? {} : { retry: next };
 }
 

@@ -1,5 +1,6 @@
 /** Tests of a Blueprint's templates without their programs: a request, what the program printed, what it must come to. */
 import { writeFile } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import * as z from 'zod/mini';
@@ -16,6 +17,7 @@ import {
   toPointer,
 } from './json.ts';
 import { findAgent } from './prepare.ts';
+import { nextAttempt } from './retry.ts';
 import { AnyObject, Attempt, Json, type Task, TaskId, Whole } from './task.ts';
 import { checkedBlueprint } from './validate.ts';
 import { collectOutput } from './worker/collect.ts';
@@ -30,17 +32,66 @@ const Request = z.strictObject({
   attempt: z.optional(Attempt),
 });
 
-/** What the program printed and how it ended; what `_file` names lies beside the fixtures. */
-const Recorded = z.strictObject({
-  stdout: z.optional(z.string()),
-  stdout_file: z.optional(z.string()),
-  stderr: z.optional(z.string()),
-  stderr_file: z.optional(z.string()),
-  exit_code: z.optional(z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(255)))),
-  signal: z.optional(z.string()),
-  ended_for: z.optional(z.enum(['timed_out', 'cancelled', 'output_limit', 'silent'])),
-});
+/** What the program printed, as text or in a file beside the fixtures, and how it ended. */
+const Recorded = z
+  .strictObject({
+    stdout: z.optional(z.string()),
+    stdout_file: z.optional(z.string()),
+    stderr: z.optional(z.string()),
+    stderr_file: z.optional(z.string()),
+    exit_code: z.optional(z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(255)))),
+    signal: z.optional(
+      z
+        .string()
+        .check(
+          z.refine(
+            (name) => Object.hasOwn(constants.signals, name),
+            'expected the name of a signal, such as SIGTERM',
+          ),
+        ),
+    ),
+    ended_for: z.optional(z.enum(['timed_out', 'cancelled', 'output_limit', 'silent'])),
+  })
+  .check(
+    z.refine(
+      ({ stdout, stdout_file }) => stdout === undefined || stdout_file === undefined,
+      'stdout and stdout_file are given; keep one',
+    ),
+    z.refine(
+      ({ stderr, stderr_file }) => stderr === undefined || stderr_file === undefined,
+      'stderr and stderr_file are given; keep one',
+    ),
+  );
 type Recorded = z.infer<typeof Recorded>;
+
+const NotEmpty = <T extends object>() =>
+  z.refine<T>(
+    (expected) => Object.keys(expected).length > 0,
+    'nothing is expected; name at least one member',
+  );
+
+const ExpectedCommand = z
+  .strictObject({
+    argv: z.optional(Json),
+    stdin: z.optional(Json),
+    env: z.optional(AnyObject),
+    cwd: z.optional(Json),
+    files: z.optional(AnyObject),
+  })
+  .check(NotEmpty());
+
+const ExpectedResult = z
+  .strictObject({
+    ok: z.optional(z.boolean()),
+    reason: z.optional(z.nullable(z.string())),
+    message: z.optional(z.nullable(z.string())),
+    value: z.optional(Json),
+    stats: z.optional(AnyObject),
+    warnings: z.optional(Json),
+    reported_error: z.optional(z.nullable(AnyObject)),
+    retry: z.optional(z.boolean()),
+  })
+  .check(NotEmpty());
 
 /** Members of `command` and `result` that are not named may be anything; `result.value` is compared as a whole. */
 export const Fixture = z
@@ -48,15 +99,19 @@ export const Fixture = z
     name: z.string(),
     agent: z.optional(z.string()),
     request: z.optional(Request),
-    command: z.optional(AnyObject),
+    command: z.optional(ExpectedCommand),
     error: z.optional(z.string()),
     recorded: z.optional(Recorded),
-    result: z.optional(AnyObject),
+    result: z.optional(ExpectedResult),
   })
   .check(
     z.refine(
       ({ command, error, result }) => command !== undefined || error !== undefined || result !== undefined,
       'a test without command, error or result cannot fail; say what is expected',
+    ),
+    z.refine(
+      ({ recorded, result }) => recorded === undefined || result !== undefined,
+      'what was recorded is not looked at without a result; say what it must come to',
     ),
   );
 export type Fixture = z.infer<typeof Fixture>;
@@ -101,10 +156,16 @@ export async function runFixture(
   const { code = null } = command;
   if (code !== (fixture.error ?? null))
     return [{ path: '/error', expected: fixture.error ?? null, actual: command.message ?? code }];
-  const result = fixture.result && (await outcomeOf(worker, fixture.recorded ?? {}, place));
+  const outcome = fixture.result && (await outcomeOf(worker, fixture.recorded ?? {}, place));
+  const rule = worker.path === 'template' ? worker.retry : null;
+  const asked = outcome?.retry === true && rule !== null;
+  const result = {
+    ...outcome,
+    retry: asked && nextAttempt(rule, { attempt: fixture.request?.attempt ?? 1 }) !== null,
+  };
   return [
     ...differences(fixture.command ?? {}, command, ['command']),
-    ...differences(fixture.result ?? {}, result ?? {}, ['result']),
+    ...differences(fixture.result ?? {}, result, ['result']),
   ];
 }
 

@@ -8,7 +8,8 @@ import { type Journal, openJournal, type SettledSteps } from './journal.ts';
 import { canonicalJson, sha256 } from './json.ts';
 import { findBlueprint } from './prepare.ts';
 import { loadValue } from './settle.ts';
-import { failedStep, type SettledStep, type StepTask, settledStep, stepTask } from './step.ts';
+import { type Spent, sumSpent } from './spent.ts';
+import { failedStep, type SettledStep, type StepTask, settledStep, spentIn, stepTask } from './step.ts';
 import { runKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import { readResult } from './store/result-store.ts';
@@ -83,6 +84,8 @@ interface Live {
   readonly journal: Journal;
   /** positions of fanouts whose deciding lane is in the store */
   readonly recorded: Set<string>;
+  /** by position: what attempts used whose step has another one to come */
+  readonly unsettled: Map<string, Spent>;
   /** about the characters of JSON that its values have */
   chars: number;
 }
@@ -94,7 +97,7 @@ async function restore({ store, round, record, blueprint }: Run): Promise<Live> 
   const { flow, metas } = blueprint.compiled;
   const planning = startPlanning({ flow, ctx: record.ctx, metas: new Map(Object.entries(metas)), decisions });
   feed(planning, resultsOf(settled));
-  return { planning, settled, journal, recorded: new Set(), chars: charsOf(settled) };
+  return { planning, settled, journal, recorded: new Set(), unsettled: new Map(), chars: charsOf(settled) };
 }
 
 function charsOf(settled: SettledSteps): number {
@@ -109,7 +112,7 @@ function resultsOf(settled: SettledSteps): Map<string, StepResult> {
 
 /** Reads results until no step that is waited for has one; false where another process decided otherwise. */
 async function goOn(run: Run, live: Live): Promise<boolean> {
-  const { planning, settled, journal, recorded } = live;
+  const { planning, settled, journal, recorded, unsettled } = live;
   const fresh: string[] = [];
   for (;;) {
     for (const [position, lane] of planning.run.decisions) {
@@ -118,7 +121,7 @@ async function goOn(run: Run, live: Live): Promise<boolean> {
       recorded.add(position);
     }
     const waited = planning.run.status.status === 'running' ? [...planning.outstanding.values()] : [];
-    const found = await inLanes(waited, (step) => settledOf(run, step));
+    const found = await inLanes(waited, (step) => settledOf(run, step, unsettled));
     const news: SettledSteps = new Map();
     for (const [i, step] of found.entries()) if (step) news.set(waited[i]!.position, step);
     if (news.size === 0) break;
@@ -153,43 +156,51 @@ function keepLive(run: Run, live: Live): void {
   for (const oldest of [...kept.keys()].slice(0, Math.max(0, kept.size - KEPT_RUNS))) kept.delete(oldest);
 }
 
-async function settledOf(run: Run, step: PlannedStep): Promise<SettledStep | null> {
+/** Null until the last of its attempts is there; `unsettled` is told what those before it used. */
+async function settledOf(
+  run: Run,
+  step: PlannedStep,
+  unsettled: Map<string, Spent>,
+): Promise<SettledStep | null> {
   const task = taskOf(run, step);
   const results = await readChain(run.store, task);
-  const result = results?.at(-1);
-  if (!results || !result) return null;
-  const { attempt, error } = result;
-  if (error) return failedStep(step, { ...task, attempt }, error.message, result.completed_at);
-  return settledStep(run.blueprint, step, task, results, await loadValue(run.store, result));
+  const result = results.at(-1);
+  unsettled.delete(step.position);
+  if (!result) return null;
+  if (result.retry) {
+    unsettled.set(step.position, spentIn(results));
+    return null;
+  }
+  const { attempt, error, completed_at } = result;
+  if (error) {
+    const { message } = error;
+    return failedStep(step, { ...task, attempt }, { message, completed_at, results: results.slice(0, -1) });
+  }
+  const [first = result, ...others] = results;
+  return settledStep(run.blueprint, step, task, [first, ...others], await loadValue(run.store, result));
 }
 
-/** The results of an attempt and of those that its rule asks for; null until the last of them is there. */
-async function readChain(
-  store: ObjectStore,
-  { task_id, attempt }: StepTask,
-): Promise<[TaskResult, ...TaskResult[]] | null> {
-  const first = await readResult(store, { task_id, attempt });
-  if (!first) return null;
-  const results: [TaskResult, ...TaskResult[]] = [first];
-  for (let next = first.retry; next; ) {
-    const result = await readResult(store, { task_id, attempt: next.attempt });
-    if (!result) return null;
+/** The results so far of an attempt and of those that its rule asks for. */
+async function readChain(store: ObjectStore, { task_id, attempt }: StepTask): Promise<TaskResult[]> {
+  const results: TaskResult[] = [];
+  for (let next: number | undefined = attempt; next !== undefined; next = results.at(-1)?.retry?.attempt) {
+    const result = await readResult(store, { task_id, attempt: next });
+    if (!result) break;
     results.push(result);
-    next = result.retry;
   }
   return results;
 }
 
 async function endOf(
   { store, record, round }: Run,
-  { settled }: Live,
+  { settled, unsettled }: Live,
   planned: Plan,
   now: number,
 ): Promise<RoundEnd | null> {
   const end = (of: Pick<RoundEnd, 'status' | 'ctx' | 'error'>, fatal: readonly string[] = []): RoundEnd => {
     const steps: StepEntry[] = [...settled.values()].map(({ entry }) => entry);
     const retry_attempts = of.status === 'done' ? {} : retryAttempts(round, steps, fatal);
-    return { ...of, steps, retry_attempts };
+    return { ...of, steps, unsettled: sumSpent([...unsettled.values()]), retry_attempts };
   };
   // before all else: a child that was ended by the marker blocks its step, and what was cancelled stays so
   if (await isCancelled(store, round))

@@ -2,19 +2,22 @@
 import type { Retry } from './blueprint/schema.ts';
 import { now } from './clock.ts';
 import { StepspawnError } from './errors.ts';
-import type { NextAttempt, TaskResult } from './task.ts';
+import { MAX_ATTEMPT, type NextAttempt, type Task, type TaskResult } from './task.ts';
 
 const DEFAULT_BACKOFF_SECS = 1;
 const LONGEST_BACKOFF_SECS = 900;
 
 /**
- * The attempt after one whose result matches the rule, or null when it was the last in a row of `max_attempts`. The
- * second attempt waits for `backoff_secs`, each later one twice as long as the one before, 15 minutes at the most.
+ * The attempt after one whose result matches the rule, or null when that was the last of `max_attempts` from the first
+ * one on. The second waits for `backoff_secs`, each later one twice as long as the one before, 15 minutes at the most.
  */
-export function nextAttempt({ max_attempts, backoff_secs }: Retry, attempt: number): NextAttempt | null {
-  const made = (attempt - 1) % max_attempts;
-  if (made + 1 >= max_attempts) return null;
-  const secs = Math.min((backoff_secs ?? DEFAULT_BACKOFF_SECS) * 2 ** made, LONGEST_BACKOFF_SECS);
+export function nextAttempt(
+  { max_attempts, backoff_secs }: Retry,
+  { attempt, first_attempt = 1 }: Pick<Task, 'attempt' | 'first_attempt'>,
+): NextAttempt | null {
+  const before = attempt - first_attempt;
+  if (before + 1 >= max_attempts || attempt >= MAX_ATTEMPT) return null;
+  const secs = Math.min((backoff_secs ?? DEFAULT_BACKOFF_SECS) * 2 ** before, LONGEST_BACKOFF_SECS);
   return { attempt: attempt + 1, not_before: new Date(now() + secs * 1000).toISOString() };
 }
 

@@ -13,8 +13,9 @@ import { pollFor } from './poll.ts';
 import type { AttemptPorts } from './ports.ts';
 import { followRetries } from './retry.ts';
 import { loadValue } from './settle.ts';
+import { type Spent, sumSpent } from './spent.ts';
 import { type RunRequest, startRun } from './start-run.ts';
-import { failedStep, settledStep, stepTask } from './step.ts';
+import { failedStep, settledStep, spentIn, stepTask } from './step.ts';
 import type { ObjectStore } from './store/object-store.ts';
 import {
   type Ended,
@@ -28,7 +29,7 @@ import {
   type StepEntry,
 } from './store/run-store.ts';
 import { steadyStore } from './store/steady.ts';
-import type { TaskResult } from './task.ts';
+import type { NextAttempt, TaskResult } from './task.ts';
 import type { Blueprint } from './validate.ts';
 
 export interface StepProgress {
@@ -38,6 +39,8 @@ export interface StepProgress {
   readonly replayed: boolean;
   readonly message: string | null;
   readonly warnings: readonly string[];
+  /** the attempt that a step waits for */
+  readonly next: NextAttempt | null;
 }
 
 export interface RunPorts extends AttemptPorts {
@@ -58,7 +61,17 @@ export async function runFlow(request: RunRequest, ports: RunPorts): Promise<End
   for (;;) {
     const decisions = await readDecisions(store, round);
     const { ctx, ttl_secs } = record;
-    const ended = await drive({ request, blueprint, ctx, round, decisions, ttl_secs, ports, store });
+    const ended = await drive({
+      request,
+      blueprint,
+      ctx,
+      round,
+      decisions,
+      ttl_secs,
+      unsettled: new Map(),
+      ports,
+      store,
+    });
     if (ended !== 'decided_elsewhere') return endRound(store, round, ended);
   }
 }
@@ -70,6 +83,8 @@ interface Drive {
   readonly round: Round;
   readonly decisions: ReadonlyMap<string, number>;
   readonly ttl_secs: number;
+  /** by position: what attempts used whose step has another one to come */
+  readonly unsettled: Map<string, Spent>;
   readonly ports: RunPorts;
   /** for the run's own objects; attempts have patience of their own */
   readonly store: ObjectStore;
@@ -196,24 +211,30 @@ async function runStep(
   });
   const { task_id } = task;
   let attempt = task.attempt;
+  const made: TaskResult[] = [];
   const tell = (state: StepProgress['state'], about: Partial<TaskResult> = {}): void => {
-    const { replayed = false, message = null, warnings = [] } = about;
-    ports.onProgress?.({ task_id, ref: step.ref, state, replayed, message, warnings });
+    const { replayed = false, message = null, warnings = [], retry = null } = about;
+    ports.onProgress?.({ task_id, ref: step.ref, state, replayed, message, warnings, next: retry });
   };
   tell('started');
   try {
     const whole = { ...task, blueprint: blueprint.document, in: step.in };
     const results = await followRetries(
       attempt,
-      (number) => {
+      async (number) => {
         attempt = number;
-        return settledAttempt(() => runAttempt({ ...whole, attempt }, { ...ports, signal }), signal);
+        const one = () => runAttempt({ ...whole, attempt }, { ...ports, signal });
+        const result = await settledAttempt(one, signal);
+        made.push(result);
+        return result;
       },
       async (result, next) => {
-        tell('retrying', { ...result, warnings: [] });
+        run.unsettled.set(step.position, spentIn(made));
+        tell('retrying', { ...result, warnings: [], retry: next });
         await waitUntil(Date.parse(next.not_before), signal);
       },
     );
+    run.unsettled.delete(step.position);
     const result = results.at(-1) ?? results[0];
     tell(result.ok ? 'passed' : 'blocked', result);
     return settledStep(blueprint, step, task, results, await loadValue(run.store, result));
@@ -223,7 +244,8 @@ async function runStep(
       throw error;
     }
     tell('failed', { message: error.message });
-    return failedStep(step, { ...task, attempt }, error.message);
+    run.unsettled.delete(step.position);
+    return failedStep(step, { ...task, attempt }, { message: error.message, results: made });
   }
 }
 
@@ -252,24 +274,28 @@ async function settledAttempt<T>(run: () => Promise<T>, signal: AbortSignal): Pr
 }
 
 function endOf(
-  { request, ttl_secs, round }: Drive,
+  { request, ttl_secs, round, unsettled }: Drive,
   flow: FlowRun,
   steps: readonly StepEntry[],
   stopped: StopReason | undefined,
 ): RoundEnd {
   const { status } = flow;
-  if (status.status === 'done') return { status: 'done', ctx: status.ctx, steps, retry_attempts: {} };
+  const end = (of: Pick<RoundEnd, 'status' | 'ctx' | 'error'>, fatal: readonly string[] = []): RoundEnd => ({
+    ...of,
+    steps,
+    unsettled: sumSpent([...unsettled.values()]),
+    retry_attempts: of.status === 'done' ? {} : retryAttempts(round, steps, fatal),
+  });
+  if (status.status === 'done') return end({ status: 'done', ctx: status.ctx });
   if (status.status === 'failed') {
     const { positions, ...error } = status.error;
-    return { status: 'failed', error, steps, retry_attempts: retryAttempts(round, steps, positions) };
+    return end({ status: 'failed', error }, positions);
   }
-  const retry_attempts = retryAttempts(round, steps, []);
-  if (stopped === 'cancelled') {
-    return { status: 'cancelled', error: { message: 'the run was cancelled' }, steps, retry_attempts };
-  }
+  if (stopped === 'cancelled')
+    return end({ status: 'cancelled', error: { message: 'the run was cancelled' } });
   if (stopped === 'expired') {
     const message = `the run exceeded its time limit of ${ttl_secs} s`;
-    return { status: 'failed', error: { message }, steps, retry_attempts };
+    return end({ status: 'failed', error: { message } });
   }
   throw new StepspawnError(
     'AttemptInProgress',

@@ -3,7 +3,7 @@ import { timestamp } from './clock.ts';
 import type { PlannedStep } from './flow/lane.ts';
 import type { StepResult } from './flow/step-result.ts';
 import { isObject, type JsonObject, type JsonValue, sha256 } from './json.ts';
-import { spentBy, sumSpent } from './spent.ts';
+import { type Spent, spentBy, sumSpent } from './spent.ts';
 import type { StepEntry } from './store/run-store.ts';
 import type { TaskResult } from './task.ts';
 import type { Blueprint } from './validate.ts';
@@ -25,6 +25,7 @@ export function stepTaskId(runId: string, position: string): string {
 export interface StepTask {
   readonly task_id: string;
   readonly attempt: number;
+  readonly first_attempt: number;
   readonly agent: string;
   readonly context: JsonObject;
 }
@@ -39,7 +40,8 @@ export function stepTask(of: {
   const { run_id, step } = of;
   const task_id = stepTaskId(run_id, step.position);
   const context = { ...step.step_ctx, ...of.context, run_id };
-  return { task_id, attempt: of.attempts[task_id] ?? 1, agent: step.ref, context };
+  const attempt = of.attempts[task_id] ?? 1;
+  return { task_id, attempt, first_attempt: attempt, agent: step.ref, context };
 }
 
 export interface SettledStep {
@@ -58,35 +60,53 @@ export function settledStep(
   const result = results.at(-1) ?? results[0];
   const { completed_at, attempt } = result;
   const status = result.reason === 'cancelled' ? 'cancelled' : result.status;
-  const spent = sumSpent(results.map(({ stats }) => spentBy(stats)));
-  const entry = {
-    ...entryOf(step, { ...task, attempt }, status, completed_at),
-    ...(Object.keys(spent).length > 0 && { spent }),
-  };
+  const entry = entryOf(step, { ...task, attempt }, { status, completed_at, results });
   if (!result.ok) return { entry, result: { status: 'blocked', value, completed_at } };
   const agent = compiled.agents[step.ref];
   const fold = agent === undefined || !keepsText(agent, task.context);
   return { entry, result: { status: 'passed', value, completed_at, fold } };
 }
 
-/** A step that could not be run. */
+/** A step that could not be run, with the results of earlier attempts. */
 export function failedStep(
   step: PlannedStep,
   task: StepTask,
-  message: string,
-  completed_at = timestamp(),
+  {
+    message,
+    completed_at = timestamp(),
+    results = [],
+  }: {
+    readonly message: string;
+    readonly completed_at?: string;
+    readonly results?: readonly TaskResult[];
+  },
 ): SettledStep {
   return {
-    entry: entryOf(step, task, 'failed', completed_at),
+    entry: entryOf(step, task, { status: 'failed', completed_at, results }),
     result: { status: 'failed', message, completed_at },
   };
+}
+
+/** What the attempts of a step used. */
+export function spentIn(results: readonly TaskResult[]): Spent {
+  return sumSpent(results.map(({ stats }) => spentBy(stats)));
 }
 
 function entryOf(
   { ref, position }: PlannedStep,
   { task_id, attempt }: StepTask,
-  status: StepEntry['status'],
-  completed_at: string,
+  {
+    results,
+    ...end
+  }: Pick<StepEntry, 'status' | 'completed_at'> & { readonly results: readonly TaskResult[] },
 ): StepEntry {
-  return { task_id, attempt, ref, position, status, completed_at };
+  const spent = spentIn(results);
+  return {
+    task_id,
+    attempt,
+    ref,
+    position,
+    ...end,
+    ...(Object.keys(spent).length > 0 && { spent }),
+  };
 }

@@ -24,7 +24,8 @@ export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
 export const TaskId = z.string().check(z.regex(TASK_ID, `expected a task id of the form ${TASK_ID.source}`));
-export const Attempt = z.pipe(Whole, z.int().check(z.minimum(1), z.maximum(9999)));
+export const MAX_ATTEMPT = 9999;
+export const Attempt = z.pipe(Whole, z.int().check(z.minimum(1), z.maximum(MAX_ATTEMPT)));
 /** the longest that a timer of this platform can be set to, in seconds: some 24 days */
 export const MAX_SECONDS = 2_147_483;
 /** A time limit; may be fractional. */
@@ -44,6 +45,8 @@ export type InputRef = z.infer<typeof InputRef>;
 export const Task = z.strictObject({
   task_id: TaskId,
   attempt: z._default(Attempt, 1),
+  /** where the row of attempts began to which a rule for new ones counts this; 1 when absent */
+  first_attempt: z.optional(Attempt),
   agent: z.string(),
   blueprint: Json,
   in: z.optional(Json),

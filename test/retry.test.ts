@@ -1,5 +1,5 @@
 /** New attempts that a template's rule asks for, in runs in this process; and what a run used in all. */
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../lib/json.ts';
@@ -121,6 +121,36 @@ test('a run that is interrupted between attempts goes on with the next one', asy
   expect(starts()).toBe(1);
   const ended = await runFlow({ run_id: 'R-1', blueprint }, ports);
   expect([ended.status, ended.ctx, starts()]).toEqual(['done', { r: 'fine' }, 2]);
+});
+
+test('a retry by hand begins a row of its own', async () => {
+  const { blueprint, starts } = flaky([{ status: 401, r: 'no key' }, busy(1), busy(2), busy(3), fine]);
+  const ports = await realPorts(folder);
+  const first = await runFlow({ run_id: 'R-1', blueprint }, ports);
+  expect([first.status, starts()]).toEqual(['failed', 1]);
+  const second = await runFlow({ run_id: 'R-1', blueprint, retry: true }, ports);
+  expect([second.status, second.steps[0]?.attempt, starts()]).toEqual(['failed', 4, 4]);
+});
+
+test('what was used is told also where the last attempt could not be run, or was not due', async () => {
+  const { blueprint } = flaky([busy(1), fine], { backoff_secs: 60 });
+  const ended = await runFlow({ run_id: 'R-1', blueprint, ttl_secs: 1 }, await realPorts(folder));
+  expect(ended).toMatchObject({
+    status: 'failed',
+    totals: { usage: { input_tokens: 1 }, cost_usd: 0.25, num_turns: 1 },
+  });
+  const program = join(mkdtempSync(join(folder, 'p-')), 'once');
+  writeFileSync(program, '#!/bin/sh\nrm "$0"; echo \'{"u":{"input":100,"output":10}}\'; exit 75\n', {
+    mode: 0o755,
+  });
+  const retry = { when: { exit_codes: [75] }, max_attempts: 2, backoff_secs: 0.1 };
+  const once = oneStep({ argv: [program], output: { stats: { usage_ptr: '/u' } }, retry });
+  const failed = await runFlow({ run_id: 'R-1', blueprint: once }, await realPorts(folder));
+  expect(failed).toMatchObject({
+    status: 'failed',
+    steps: [{ attempt: 2, status: 'failed' }],
+    totals: { usage: { total_tokens: 110 } },
+  });
 });
 
 test('the run ends in time while a new attempt is not due', async () => {

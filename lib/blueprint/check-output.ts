@@ -1,7 +1,15 @@
 /** Checks of a template's `output` and `retry`: pointers, selections, conditions. */
 import type { Finding, Template } from './finding.ts';
 import { nearest, quote, shorten } from './nearest.ts';
-import { Condition, type Selection, SubprocessOutput, selectionsOf } from './output-schema.ts';
+import {
+  Condition,
+  OTHER_TESTS,
+  POINTER_TESTS,
+  partsOf,
+  type Selection,
+  SubprocessOutput,
+  selectionsOf,
+} from './output-schema.ts';
 import type { Draft } from './read-blueprint.ts';
 import type { Retry } from './schema.ts';
 
@@ -46,6 +54,11 @@ function* checkSelections({ select }: Draft<SubprocessOutput>): Generator<Findin
   if (!sound?.select) return;
   const path = ['output', 'select'];
   const selections = selectionsOf(sound);
+  if (Object.hasOwn(select ?? {}, '__proto__'))
+    yield [
+      [...path, '__proto__'],
+      { code: 'invalid_value', message: 'this name cannot be used; choose another' },
+    ];
   for (const [name, selection] of selections) {
     const isNamed = selection !== (sound.select as Selection);
     yield* checkSelection(isNamed ? [...path, name] : path, selection);
@@ -64,8 +77,7 @@ function* checkSelection(path: Path, { where, after_last, ptr, take, join }: Sel
   }
 }
 
-const POINTER_TESTS = ['equals', 'not_equals', 'in', 'matches', 'empty'] as const;
-const OTHER_TESTS = ['exit_codes', 'all', 'any', 'not'] as const;
+const MAX_PARTS = 100;
 
 function* checkCondition(
   path: Path,
@@ -73,7 +85,14 @@ function* checkCondition(
   names: readonly string[] | null,
 ): Generator<Finding> {
   const whole = Condition.safeParse(draft).data;
-  if (whole) yield* checkParts(path, whole, names);
+  if (!whole) return;
+  const parts = [...partsOf(whole)].length;
+  if (parts <= MAX_PARTS) yield* checkParts(path, whole, names);
+  else
+    yield [
+      path,
+      { code: 'bad_condition', message: `${parts} conditions in one; at most ${MAX_PARTS} are allowed` },
+    ];
 }
 
 function* checkParts(path: Path, condition: Condition, names: readonly string[] | null): Generator<Finding> {

@@ -133,11 +133,23 @@ function* lintOutput(output: NonNullable<Template['output']>, argv: readonly str
     const message = `${quote(many)} is likely to print a JSON document per line, and exactly one is read; write "format": "jsonl" and name the line with "select", or ask the program for a single document`;
     yield [['output'], { code: 'several_documents', message }];
   }
-  const wanted = typeof ok_from === 'string' ? ok_from : ok_from?.equals === true ? ok_from.ptr : undefined;
-  if (wanted !== undefined && ERROR_FIELD.test(wanted)) {
+  for (const wanted of wantedTruths(ok_from)) {
+    if (!ERROR_FIELD.test(wanted)) continue;
     const message = `${quote(wanted)} names an error: the step would pass where it is true; write {"ptr": ${quote(wanted)}, "equals": false}, name a field that is true on success, or "exit_code"`;
     yield [['output', 'ok_from'], { code: 'ok_from_error_field', message }];
   }
+}
+
+/** Pointers to what has to be true, or there, for the step to pass. */
+function wantedTruths(ok_from: NonNullable<Template['output']>['ok_from']): string[] {
+  if (typeof ok_from === 'string') return [ok_from];
+  if (ok_from == null) return [];
+  const { ptr, equals, not_equals, empty, all } = ok_from;
+  const isWanted = equals === true || not_equals === false || empty === false || ok_from.in?.[0] === true;
+  return [
+    ...(ptr !== undefined && isWanted ? [ptr] : []),
+    ...(all ?? []).flatMap((part) => wantedTruths(part)),
+  ];
 }
 
 function isInputOption(text: string): boolean {

@@ -10,7 +10,7 @@ import { MAX_ISSUES } from './issues.ts';
 export function mapOf<T extends JsonValue>(
   expected: string,
   accepts: (value: JsonValue) => boolean,
-  jsonSchema: Readonly<Record<string, unknown>>,
+  jsonSchema: { readonly values: Readonly<Record<string, unknown>>; readonly names?: string },
 ) {
   return z
     .custom<Record<string, T>>()
@@ -26,8 +26,14 @@ export function mapOf<T extends JsonValue>(
         ctx.issues.push({ code: 'invalid_type', expected, input: map[key], path: [key] });
       }
     })
-    .register(z.globalRegistry, { type: 'object', additionalProperties: jsonSchema });
+    .register(z.globalRegistry, {
+      type: 'object',
+      additionalProperties: jsonSchema.values,
+      ...(jsonSchema.names !== undefined && { propertyNames: { pattern: jsonSchema.names } }),
+    });
 }
 
 /** Names to strings. */
-export const StringMap = mapOf<string>('string', (value) => typeof value === 'string', { type: 'string' });
+export const StringMap = mapOf<string>('string', (value) => typeof value === 'string', {
+  values: { type: 'string' },
+});

@@ -1,12 +1,13 @@
 /** How a program's output becomes a result: the part of the schema below `output`, and conditions on it. */
 import * as z from 'zod/mini';
 import type { JsonValue } from '../json.ts';
-import { Json } from '../task.ts';
+import { Json, Whole } from '../task.ts';
 import { mapOf } from './map-schema.ts';
 
 /** JSON Pointers to what must stand there. */
 const Where = mapOf<JsonValue>('a string, a number, true, false or null', (value) => !isContainer(value), {
-  type: ['string', 'number', 'boolean', 'null'],
+  values: { type: ['string', 'number', 'boolean', 'null'] },
+  names: '^/',
 });
 
 function isContainer(value: JsonValue): boolean {
@@ -34,6 +35,8 @@ const NamedSelections = z
     ),
   );
 
+NamedSelections.register(z.globalRegistry, { minProperties: 1 });
+
 /** Exactly one test; `ptr` goes with `equals`, `not_equals`, `in`, `matches` and `empty`. */
 export interface Condition {
   readonly ptr?: string | undefined;
@@ -54,7 +57,7 @@ export const Condition: z.ZodMiniType<Condition> = z.strictObject({
   in: z.optional(z.array(Json)),
   matches: z.optional(z.string()),
   empty: z.optional(z.boolean()),
-  exit_codes: z.optional(z.array(z.int().check(z.minimum(0), z.maximum(255)))),
+  exit_codes: z.optional(z.array(z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(255))))),
   get all() {
     return z.optional(z.array(Condition));
   },
@@ -64,6 +67,18 @@ export const Condition: z.ZodMiniType<Condition> = z.strictObject({
   get not() {
     return z.optional(Condition);
   },
+});
+export const POINTER_TESTS = ['equals', 'not_equals', 'in', 'matches', 'empty'] as const;
+export const OTHER_TESTS = ['exit_codes', 'all', 'any', 'not'] as const;
+Condition.register(z.globalRegistry, {
+  title: 'Condition',
+  oneOf: [...POINTER_TESTS.map((test) => ['ptr', test]), ...OTHER_TESTS.map((test) => [test])].map(
+    (required) => ({
+      type: 'object',
+      required,
+      properties: Object.fromEntries(required.map((name) => [name, {}])),
+    }),
+  ),
 });
 
 export const SubprocessOutput = z.strictObject({
@@ -89,8 +104,9 @@ export function selectionsOf({ format, select }: SubprocessOutput): Map<string, 
   return new Map(isSelection(select) ? [['', select]] : Object.entries(select));
 }
 
+/** By its shape: a name may be that of a field. */
 function isSelection(select: NonNullable<SubprocessOutput['select']>): select is Selection {
-  return Object.keys(Selection.shape).some((field) => Object.hasOwn(select, field));
+  return Selection.safeParse(select).success;
 }
 
 /** The conditions of which a condition is made, itself included. */

@@ -63,6 +63,15 @@ function* translate(schema: Schema, issue: ZodIssue, document: JsonValue): Gener
   const { path } = issue;
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const found = issue.errors[optionAt(schema, path, document)] ?? [];
+    const types = issue.errors.flatMap(([first]) =>
+      first?.code === 'invalid_type' && first.path.length === 0 ? (TYPES[first.expected] ?? []) : [],
+    );
+    // of none of the types
+    if (types.length === issue.errors.length) {
+      const expected = [...new Set(types)].join(' or ');
+      yield { path, issue: wrongType(path, expected, valueAt(document, path)) };
+      return;
+    }
     for (const inner of found)
       yield* translate(schema, { ...inner, path: [...path, ...inner.path] }, document);
     return;

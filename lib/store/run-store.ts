@@ -70,7 +70,10 @@ export interface Round {
 }
 
 /** How a round ended, before it is stored. */
-export type RoundEnd = Omit<Ended, 'run_id' | 'completed_at' | 'totals'>;
+export type RoundEnd = Omit<Ended, 'run_id' | 'completed_at' | 'totals'> & {
+  /** by attempts of steps that have another one to come */
+  readonly unsettled: Spent;
+};
 
 /** Who a run is: written once, before anything of it runs. */
 export interface RunRecord {
@@ -195,8 +198,12 @@ export function retryAttempts(
 }
 
 /** Stores how the round ended, once; what is stored is the answer. */
-export async function endRound(store: ObjectStore, round: Round, end: RoundEnd): Promise<Ended> {
-  const totals = sumSpent([round.spent, ...end.steps.map(({ spent }) => spent)]);
+export async function endRound(
+  store: ObjectStore,
+  round: Round,
+  { unsettled, ...end }: RoundEnd,
+): Promise<Ended> {
+  const totals = sumSpent([round.spent, unsettled, ...end.steps.map(({ spent }) => spent)]);
   const ended: Ended = {
     run_id: round.run_id,
     ...end,

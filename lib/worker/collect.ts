@@ -57,10 +57,14 @@ export function collectOutput(options: {
     grow,
     settle: async (exit) => {
       const collected = await settle(exit);
-      const { message, warnings } = collected.outcome;
+      const { message, warnings, reported_error } = collected.outcome;
+      const hidden = (text: string | null): string | null => (text === null ? null : mask.message(text));
       const shown = {
-        message: message === null ? null : mask.text(message),
-        warnings: warnings.map(mask.text),
+        message: hidden(message),
+        warnings: warnings.map(mask.message),
+        ...(reported_error && {
+          reported_error: { message: hidden(reported_error.message), class: hidden(reported_error.class) },
+        }),
       };
       return { ...collected, outcome: { ...collected.outcome, ...shown } };
     },

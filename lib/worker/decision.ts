@@ -6,7 +6,7 @@ import { asksForRetry, needsDocument, type Unmet, unmet } from './condition.ts';
 import { type DocumentView, inWords, type Part } from './document-view.ts';
 import { deathOf, type Ending, exitFailure, type Failure, verdict } from './failure.ts';
 import { baseStats, readStats } from './stats.ts';
-import { short } from './text.ts';
+import { head, short } from './text.ts';
 
 /** How a child ended, and what its template declares about its output. */
 export interface Ended {
@@ -144,8 +144,11 @@ function missingResult(child: Ended, pointer: string | null, result: Part | unde
 }
 
 /** The document that pointers apply to, in words. */
-function sourceOf({ selected }: Ended): string {
-  return selected ? 'what output.select took' : 'stdout JSON';
+function sourceOf({ selected, output }: Ended): string {
+  if (!selected) return 'stdout JSON';
+  return output?.select == null
+    ? 'the list of all lines (output.select names one of them)'
+    : 'what output.select took';
 }
 
 /** What decides: the exit code, a pointer to `true`, or a condition. */
@@ -200,7 +203,8 @@ function reportedBy(
   valueAt: (pointer: string) => JsonValue | undefined,
 ): ReportedError | null {
   const { message_ptr, class_ptr } = output?.error ?? {};
-  const at = (pointer: string | null | undefined) => (pointer == null ? null : textOf(valueAt(pointer)));
+  const at = (pointer: string | null | undefined) =>
+    pointer == null ? null : bounded(textOf(valueAt(pointer)));
   const reported = { message: at(message_ptr), class: at(class_ptr) };
   return reported.message === null && reported.class === null ? null : reported;
 }
@@ -224,6 +228,13 @@ function told(
     ...(again && { retry: true }),
   };
 }
+
+/** All of it is in the output. */
+function bounded(text: string | null): string | null {
+  if (text === null || text.length <= MAX_REPORTED) return text;
+  return `${head(text, MAX_REPORTED)}… (${text.length} characters)`;
+}
+const MAX_REPORTED = 4000;
 
 function textOf(value: JsonValue | undefined): string | null {
   if (typeof value === 'string') return value;

@@ -47,27 +47,39 @@ export async function* chunksOf(path: string, { start, end }: ByteRange): AsyncG
   }
 }
 
-/** Text as it is and ranges of the file, one after the other; the file is read in windows, best in its order. */
+/**
+ * Text as it is and ranges of the file, one after the other, in chunks that are good until the next is asked for. The
+ * file is read in windows, best in its order.
+ */
 export async function* rangesOf(path: string, pieces: Iterable<string | ByteRange>): AsyncGenerator<Buffer> {
   const file = await open(path, 'r');
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  let used = 0;
+  let window: Buffer = Buffer.alloc(0);
+  let first = 0;
+  const load = async (at: number, end: number): Promise<void> => {
+    window = await readAt(file, Buffer.allocUnsafe(CHUNK_BYTES), at);
+    first = at;
+    if (window.length === 0) throw new Error(`${path} ends after ${at} bytes, expected ${end}`);
+  };
   try {
-    let window: Buffer = Buffer.alloc(0);
-    let first = 0;
     for (const piece of pieces) {
-      if (typeof piece === 'string') yield Buffer.from(piece);
-      else {
-        for (let at = piece.start; at < piece.end; ) {
-          if (at < first || at >= first + window.length) {
-            window = await readAt(file, Buffer.allocUnsafe(CHUNK_BYTES), at);
-            first = at;
-            if (window.length === 0) throw new Error(`${path} ends after ${at} bytes, expected ${piece.end}`);
-          }
-          const part = window.subarray(at - first, piece.end - first);
-          at += part.length;
-          yield part;
+      const text = typeof piece === 'string' ? Buffer.from(piece) : null;
+      const { start, end } = typeof piece === 'string' ? { start: 0, end: text!.length } : piece;
+      for (let at = start; at < end; ) {
+        if (!text && (at < first || at >= first + window.length)) await load(at, end);
+        const source = text ?? window;
+        const base = text ? 0 : first;
+        const copied = source.copy(chunk, used, at - base, Math.min(end - base, source.length));
+        at += copied;
+        used += copied;
+        if (used === chunk.length) {
+          yield chunk;
+          used = 0;
         }
       }
     }
+    if (used > 0) yield chunk.subarray(0, used);
   } finally {
     await file.close();
   }

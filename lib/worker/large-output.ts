@@ -25,8 +25,8 @@ export type LargeOutcome = Omit<Outcome, 'value'> & LargeValue;
 
 /** Output of at most so many bytes, both streams together, is read whole. */
 export const IN_MEMORY_BYTES = 4 * 1024 * 1024;
-/** A part of the output of at most so many bytes becomes a value; a larger one is not looked at. */
-export const PART_BYTES = 1024 * 1024;
+/** A part of the output of at most so many bytes becomes a value; a larger one is not looked at, whatever stderr holds. */
+export const PART_BYTES = IN_MEMORY_BYTES;
 /** What is read for the last line of a text. */
 const WORDS_BYTES = 8 * 1024;
 

@@ -7,6 +7,8 @@ export interface Mask {
   /** bytes that a value can reach over a cut */
   readonly reach: number;
   readonly text: (text: string) => string;
+  /** a message, which may quote texts cut with `…`: also the beginning of a value before that */
+  readonly message: (text: string) => string;
   readonly bytes: (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
   /** for bytes that come piece by piece */
   readonly cover: () => Cover;
@@ -22,15 +24,34 @@ export interface Cover {
 export function createMask(values: readonly string[]): Mask {
   const hidden = [...new Set(values)].filter((value) => value.length >= MASKED_FROM_CHARS);
   const needles = hidden.map((value) => Buffer.from(value));
+  const whole = (text: string): string =>
+    needles.length === 0 ? text : hide(Buffer.from(text), Buffer.from(text), needles).toString();
   const reach = Math.max(1, ...needles.map(({ length }) => length)) - 1;
   return {
     reach,
-    text: (text) =>
-      needles.length === 0 ? text : hide(Buffer.from(text), Buffer.from(text), needles).toString(),
+    text: whole,
+    message: (text) => whole(hidden.reduce(hideCut, text)),
     bytes: (chunks) => (needles.length === 0 ? chunks : hideAcross(chunks, createCover(needles, reach))),
     cover: () => createCover(needles, reach),
   };
 }
+
+const CUT = '…';
+
+/** Hides what stands before a cut when it is how the value begins. */
+function hideCut(text: string, value: string): string {
+  const pieces = text.split(CUT);
+  return pieces
+    .map((piece, i) => {
+      const longest = i === pieces.length - 1 ? 0 : Math.min(value.length - 1, piece.length);
+      for (let length = longest; length >= SHORTEST_CUT; length--) {
+        if (piece.endsWith(value.slice(0, length))) return piece.slice(0, -length) + '*'.repeat(length);
+      }
+      return piece;
+    })
+    .join(CUT);
+}
+const SHORTEST_CUT = 3;
 
 const STAR = '*'.charCodeAt(0);
 

@@ -58,8 +58,8 @@ export const readLines: ReadRecords = async (path, pointers, onRecord) => {
     for (let from = 0; from < bytes.length; ) {
       const end = bytes.indexOf(LINE_FEED, from);
       const part = bytes.subarray(from, end === -1 ? bytes.length : end);
-      isBlank &&= part.every((byte) => byte <= SPACE);
-      if (!isBlank) scanner.push(part);
+      isBlank &&= part.every(isSpace);
+      scanner.push(part);
       if (end === -1) break;
       const match = endLine();
       if (match)
@@ -70,18 +70,20 @@ export const readLines: ReadRecords = async (path, pointers, onRecord) => {
   }
   const match = endLine();
   if (match) tell(match, await early(path, pointers, match, chunk));
-  const count = skipped === 1 ? 'a line' : `${skipped} lines`;
+  const count = skipped === 1 ? 'a line of stdout that is' : `${skipped} lines of stdout that are`;
+  const were = skipped === 1 ? 'was' : 'were';
   return {
     records: records === 0 ? null : records,
     unreadable: records === 0 ? nothingRead(size, firstSkip) : null,
-    warnings:
-      skipped === 0 || records === 0
-        ? []
-        : [`${count} of stdout that are no JSON were skipped; ${firstSkip}`],
+    warnings: skipped === 0 || records === 0 ? [] : [`${count} no JSON ${were} skipped; ${firstSkip}`],
   };
 };
 const LINE_FEED = 0x0a;
-const SPACE = 0x20;
+
+/** White space of JSON. */
+function isSpace(byte: number): boolean {
+  return byte === 0x20 || byte === 0x09 || byte === 0x0d || byte === LINE_FEED;
+}
 
 function nothingRead(size: number, firstSkip: string): string {
   if (size === 0) return 'stdout is empty, expected JSON documents, one a line';

@@ -1,8 +1,6 @@
 /** Picks records out of what a program printed and writes the one document that they make, of any size. */
 import { randomBytes } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { open } from 'node:fs/promises';
 import { type SubprocessOutput, selectionsOf } from '../blueprint/output-schema.ts';
 import type { ByteRange } from '../json-scan.ts';
 import type { Selected } from './decision.ts';
@@ -61,27 +59,32 @@ function* piecesOf(taker: Taker): Generator<Piece> {
   else if (isJoined(taker)) {
     yield '"';
     const between = JSON.stringify(taker.selection.join).slice(1, -1);
-    for (const [i, { start, end }] of taken.entries()) {
-      if (i > 0) yield between;
+    let isFirst = true;
+    for (const { start, end } of taken) {
+      if (!isFirst) yield between;
+      isFirst = false;
       yield { start: start + 1, end: end - 1 };
     }
     yield '"';
   } else {
-    yield '[';
-    for (const [i, range] of taken.entries()) {
-      if (i > 0) yield ',';
+    let before = '[';
+    for (const range of taken) {
+      yield before;
       yield range;
+      before = ',';
     }
-    yield ']';
+    yield before === '[' ? '[]' : ']';
   }
 }
 
 async function writeDocument(from: string, to: string, pieces: Iterable<Piece>): Promise<void> {
   try {
-    await pipeline(
-      Readable.from(rangesOf(from, pieces)),
-      createWriteStream(to, { flags: 'wx', mode: 0o600 }),
-    );
+    const file = await open(to, 'wx', 0o600);
+    try {
+      await file.writeFile(rangesOf(from, pieces));
+    } finally {
+      await file.close();
+    }
   } catch (error) {
     throw diskError(error, to);
   }

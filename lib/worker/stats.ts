@@ -56,9 +56,9 @@ function readTurns(value: JsonValue | undefined): number | undefined {
 
 /** A price, or a list of them. */
 function readCost(value: JsonValue | undefined): number | undefined {
-  const prices = (Array.isArray(value) ? value : [value]).map(toDouble);
-  const known = prices.filter((price) => price !== undefined && Number.isFinite(price) && price >= 0);
-  return known.length === 0 ? undefined : known.reduce((sum, price) => sum! + price!, 0);
+  const prices = (Array.isArray(value) ? value : [value]).flatMap((each) => toDouble(each) ?? []);
+  const total = prices.filter((price) => price >= 0).reduce((sum, price) => sum + price, 0);
+  return prices.some((price) => price >= 0) && Number.isFinite(total) ? total : undefined;
 }
 
 /** How programs spell it; the first that is usable counts. */
@@ -89,7 +89,9 @@ const SPELLINGS = {
     'cacheReadInputTokens',
     'cacheReadTokens',
     'cachedContentTokenCount',
+    'cached_tokens',
     'cacheRead',
+    'cached_tokens',
     'cached',
   ],
   cache_write: [
@@ -118,6 +120,21 @@ function readUsage(raw: JsonValue, levels = LEVELS): Usage | undefined {
   return sumUsage(Object.values(raw).map((value) => readUsage(value, levels - 1)));
 }
 
+const NESTED_READS = [
+  ['cache', 'read'],
+  ['prompt_tokens_details', 'cached_tokens'],
+  ['input_tokens_details', 'cached_tokens'],
+] as const;
+
+function nested(raw: JsonObject, places: readonly (readonly [string, string])[]): number | undefined {
+  return places
+    .map(([outer, inner]) => {
+      const holder = member(raw, outer);
+      return isObject(holder) ? count(member(holder, inner)) : undefined;
+    })
+    .find((tokens) => tokens !== undefined);
+}
+
 function readCounts(raw: JsonObject): Usage | undefined {
   const first = (keys: readonly string[]) =>
     keys.map((key) => count(member(raw, key))).find((value) => value !== undefined);
@@ -125,9 +142,8 @@ function readCounts(raw: JsonObject): Usage | undefined {
   const output = first(SPELLINGS.output);
   const total = first(SPELLINGS.total);
   if (input === undefined && output === undefined && total === undefined) return undefined;
-  const cache = member(raw, 'cache');
-  const read = first(SPELLINGS.cache_read) ?? (isObject(cache) ? count(member(cache, 'read')) : undefined);
-  const write = first(SPELLINGS.cache_write) ?? (isObject(cache) ? count(member(cache, 'write')) : undefined);
+  const read = first(SPELLINGS.cache_read) ?? nested(raw, NESTED_READS);
+  const write = first(SPELLINGS.cache_write) ?? nested(raw, [['cache', 'write']]);
   return {
     input_tokens: input ?? 0,
     output_tokens: output ?? 0,

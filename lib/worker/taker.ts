@@ -2,6 +2,7 @@
 import type { Selection } from '../blueprint/output-schema.ts';
 import { JsonError, type JsonValue, jsonEquals, parseJson } from '../json.ts';
 import type { ByteRange } from '../json-scan.ts';
+import { createRangeList } from './range-list.ts';
 import { LOOKED_BYTES, type Record } from './records.ts';
 import { decodeUtf8, short } from './text.ts';
 
@@ -10,7 +11,7 @@ export interface Taker {
   readonly selection: Selection;
   readonly offer: (record: Record) => void;
   /** where what was taken stands; null where the selection comes to nothing */
-  readonly taken: () => readonly ByteRange[] | null;
+  readonly taken: () => Iterable<ByteRange> | null;
   /** why it comes to nothing although records match */
   readonly refused: () => string | null;
 }
@@ -19,18 +20,19 @@ export function createTaker(name: string, selection: Selection): Taker {
   const { ptr, join, take } = selection;
   const where = testsOf(selection.where);
   const after = selection.after_last ? testsOf(selection.after_last) : null;
-  let ranges: ByteRange[] = [];
+  const ranges = createRangeList();
   let matched = 0;
   let unjoinable = false;
   const clear = (): void => {
-    ranges = [];
+    ranges.clear();
     matched = 0;
     unjoinable = false;
   };
   const keep = (range: ByteRange, record: Record): void => {
     matched++;
-    if (take === 'all') ranges.push(range);
-    else if (take !== 'first' || matched === 1) ranges = [range];
+    if (take === 'first' && matched > 1) return;
+    if (take !== 'all') ranges.clear();
+    ranges.add(range);
     if (join != null) unjoinable ||= record.bytesOf(range)[0] !== QUOTE;
   };
   const refused = (): string | null => {
@@ -69,8 +71,9 @@ export function isJoined({ selection }: Taker): boolean {
 export function tookNothing(taker: Taker, records: number): string | null {
   if (taker.taken() !== null) return null;
   const subject = taker.name === '' ? 'output.select' : `selection '${taker.name}'`;
-  const { where, ptr } = taker.selection;
-  const wanted = `${short(JSON.stringify(where), 200)}${ptr == null ? '' : ` with ${ptr}`}`;
+  const { where, ptr, after_last } = taker.selection;
+  const after = after_last ? ` after the last ${short(JSON.stringify(after_last), 200)}` : '';
+  const wanted = `${short(JSON.stringify(where), 200)}${ptr == null ? '' : ` with ${ptr}`}${after}`;
   return `${subject} ${taker.refused() ?? `matched none of ${records} records: ${wanted}`}`;
 }
 

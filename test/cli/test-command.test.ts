@@ -64,7 +64,7 @@ test('tells each difference by its pointer, to people too', async () => {
       name: 'wrong',
       command: { argv: ['other'] },
       recorded: { stdout: '{"ok":false}', exit_code: 3 },
-      result: { ok: true, message: 'is true', stats: { model: 'm' }, retry: null },
+      result: { ok: true, message: 'is true', stats: { model: 'm' }, retry: false },
     },
   ]);
   expect([code, answer]).toEqual([
@@ -117,9 +117,26 @@ test('a stream mode takes its result from the events', async () => {
 
 test.each<[string, JsonValue, string]>([
   ['a test that cannot fail', [{ name: 'x', recorded: { stdout: '' } }], '/tests/0: a test without command'],
+  ['nothing that is expected', [{ name: 'x', result: {} }], '/tests/0/result: nothing is expected'],
+  ['a misspelt member', [{ name: 'x', result: { resaon: null } }], "unknown field 'resaon'"],
+  [
+    'a text and a file',
+    [{ name: 'x', recorded: { stdout: '', stdout_file: 'a' }, result: { ok: true } }],
+    'keep one',
+  ],
+  [
+    'a recording without a result',
+    [{ name: 'x', recorded: { stdout: '' }, error: 'InvalidTask' }],
+    'not looked at without a result',
+  ],
+  [
+    'a signal that is none',
+    [{ name: 'x', recorded: { signal: 'FOO' }, result: { ok: false } }],
+    'the name of a signal',
+  ],
   ['no tests', [], '/tests: expected at least one test, got a list'],
   ['a misspelt field', [{ name: 'x', expect: {} }], "/tests/0/expect: unknown field 'expect'"],
-  ['an unknown agent', [{ name: 'x', agent: 'b', result: {} }], "no agent 'b'"],
+  ['an unknown agent', [{ name: 'x', agent: 'b', result: { ok: true } }], "no agent 'b'"],
 ])('refuses %s', async (_, tests, message) => {
   const { code, answer } = await run({ argv: ['cli'] }, tests);
   expect([code, answer]).toMatchObject([

@@ -1,7 +1,8 @@
 /** Containers of the spawn image, as Lambda would run it: one user without rights, nothing writable but /tmp. */
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { homedir } from 'node:os';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Box, Launch } from './runtime-api.ts';
@@ -25,6 +26,10 @@ const STORAGE = join(process.env.STEPSPAWN_CACHE || join(homedir(), '.cache', 's
 /** What podman and buildah need to find them. */
 export const ENVIRONMENT = { ...process.env, CONTAINERS_STORAGE_CONF: join(STORAGE, 'storage.conf') };
 
+/** Of podman and its monitors, which leave a file `oom` there where a container runs out of memory. */
+const CWD = mkdtempSync(join(tmpdir(), 'stepspawn-podman-'));
+process.once('exit', () => rmSync(CWD, { recursive: true, force: true }));
+
 /** As in Lambda: one user without rights, a read-only image, loopback of the host to reach the tests' servers. */
 const CONFINED = [
   ...['run', '--rm', '--timeout', String(LIFETIME_SECS), '--network=host', '--ipc=none'],
@@ -40,7 +45,8 @@ export function container(options: ContainerOptions): Launch {
 
 /** Runs podman on the images that .ci/image.sh builds; what it prints. */
 export async function podman(...args: readonly string[]): Promise<string> {
-  return (await promisify(execFile)('podman', ['--runtime', 'runc', ...args], { env: ENVIRONMENT })).stdout;
+  return (await promisify(execFile)('podman', ['--runtime', 'runc', ...args], { env: ENVIRONMENT, cwd: CWD }))
+    .stdout;
 }
 
 /** Runs one program in a container of its own; what it prints. */
@@ -75,6 +81,7 @@ function runContainer(options: ContainerOptions, api: string): Box {
     ...Object.entries(variables).flatMap(([name, value]) => ['--env', `${name}=${value}`]),
   ];
   const running = spawn('podman', ['--runtime', 'runc', ...flags, image], {
+    cwd: CWD,
     env: ENVIRONMENT,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

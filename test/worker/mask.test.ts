@@ -25,3 +25,12 @@ test('hides them in a stream, wherever it is cut', async () => {
     }),
   );
 });
+
+test('hides the beginning of a value that a message cuts off', () => {
+  const { message } = createMask(['supersecretvalue']);
+  expect(message('it says xxsupersec… and supersecretvalue')).toBe(
+    'it says xx********… and ****************',
+  );
+  expect(message('it says xxsu… super…man')).toBe('it says xxsu… *****…man');
+  expect(message('no secret… here')).toBe('no secret… here');
+});

@@ -176,6 +176,14 @@ describe('lines', () => {
     });
   });
 
+  it('of control characters are skipped and told', async () => {
+    const read = await outcome('\u001b\n1\n', { format: 'jsonl' });
+    expect(read).toMatchObject({
+      value: [1],
+      warnings: [expect.stringMatching(/^a line of stdout that is no JSON was skipped/)],
+    });
+  });
+
   it.each([
     ['', 'stdout is empty, expected JSON documents, one a line'],
     [' \n\n', 'stdout holds only white space, expected JSON documents, one a line'],
@@ -245,6 +253,29 @@ test('records that are lists are matched by their indices', async () => {
   expect(await outcome('[["b",1],["a",2],["b",3],["c",4]]', output)).toMatchObject({ ok: true, value: 3 });
   expect(await outcome('["b",7]', { ...output, format: 'jsonl' })).toMatchObject({ ok: true, value: 7 });
 });
+
+test('white space before a record may be cut anywhere', async () => {
+  for (const space of [1, 4, 300_000]) {
+    const before = '1\n'.padStart(256 * 1024 - 2, ' ');
+    const read = await outcome(`${before}${' '.repeat(space)}12345\n`, { format: 'jsonl' });
+    expect(read.value).toEqual([1, 12345]);
+  }
+});
+
+test('a selection may have the name of a field', async () => {
+  for (const name of ['where', 'take', 'after_last', 'ptr', 'join']) {
+    const select = { [name]: { where: { '/id': 'a' } } };
+    expect(await outcome(LINES, { format: 'jsonl', select, result_ptr: `/${name}/id` })).toMatchObject({
+      value: 'a',
+    });
+  }
+});
+
+test('a million records are taken in little memory', async () => {
+  const count = 1_000_000;
+  const read = await outcome('1\n'.repeat(count), { format: 'jsonl' });
+  expect(read.value).toHaveLength(count);
+}, 60_000);
 
 describe('one document that is no list', () => {
   it('is the only record', async () => {
