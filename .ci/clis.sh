@@ -32,7 +32,8 @@ exec unshare "${as_root[@]}" --net --mount --pid --fork --mount-proc --kill-chil
     esac
   done
   mkdir -p "$private/tests"
-  mount --move "$private" /tmp
+  # in a user namespace it is done, and yet said to have failed in part
+  mount --move "$private" /tmp 2>/dev/null || [ -d /tmp/tests ]
   cd "$PWD"
   shift
   TMPDIR=/tmp/tests "$@"
