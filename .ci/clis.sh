@@ -26,6 +26,7 @@ exec unshare "${as_root[@]}" --net --mount --pid --fork --mount-proc --kill-chil
   mount -t tmpfs tmpfs "$private"
   chmod 1777 "$private"
   for needed in "$PWD" "$(realpath node_modules)" "$STEPSPAWN_CACHE" "$(dirname "$1")"; do
+    [ ! -e "$private/${needed#/tmp/}" ] || continue
     case $needed in /tmp/*)
       mkdir -p "$private/${needed#/tmp/}"
       mount --rbind "$needed" "$private/${needed#/tmp/}" ;;

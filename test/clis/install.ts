@@ -1,6 +1,6 @@
 /** Installs agent CLIs from npm into the cache folder, each version once: those that CLIS names, else those of CI. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { arch } from 'node:process';
@@ -55,6 +55,8 @@ export function install(name: string): void {
       mkdirSync(bin, { recursive: true });
       symlinkSync(join('..', known.package, known.program), join(bin, name));
     }
+    // a program in a sandbox may have no rights of its user
+    chmodSync(made, 0o755);
     renameSync(made, folder);
   } catch (error) {
     rmSync(made, { recursive: true, force: true });
