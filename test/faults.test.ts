@@ -193,7 +193,7 @@ async function footprint(ports: RunPorts) {
   return {
     descriptors: readdirSync('/proc/self/fd').length,
     zombies: zombiesBelow(process.pid).length,
-    scratch: readdirSync(ports.scratch.dir).filter((name) => !name.startsWith('fifos')),
+    scratch: readdirSync(ports.scratch.dir).filter((name) => !/^(fifos|untouched)/.test(name)),
     memory: liveMemory(),
   };
 }

@@ -1,6 +1,18 @@
 /** The private directory of an attempt: made 0700, filled with 0600 files, removed when the attempt settles. */
 import { randomBytes } from 'node:crypto';
-import { closeSync, constants, mkdirSync, openSync, readlinkSync, symlinkSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import {
   chmod,
   chown,
@@ -12,7 +24,6 @@ import {
   readdir,
   readlink,
   rm,
-  rmdir,
   unlink,
   writeFile,
 } from 'node:fs/promises';
@@ -58,6 +69,9 @@ export interface ScratchRoot {
 
 /** what an attempt's directory has from the beginning */
 const FOLDERS = ['home', 'tmp', 'work'];
+const UNTOUCHED = 'untouched-';
+/** of them that are kept */
+const MOST_UNTOUCHED = 32;
 const PREFIX = 'stepspawn-';
 /** what an attempt made outside */
 export const JOURNAL = 'made.ndjson';
@@ -68,6 +82,8 @@ export function isScratch(name: string): boolean {
 }
 /** of files that are written at once */
 const SMALL = 64 * 1024;
+/** of files whose removal takes its time */
+const LARGE = 1024 * 1024;
 
 /**
  * Opens this process's scratch below `root`, after removing the scratch of processes that are gone and ending
@@ -88,11 +104,22 @@ export async function openScratch(options: {
     });
   }
   let made = 0;
+  const untouched: Untouched[] = [];
+  const keep = (found: Omit<Untouched, 'path'>, from: string): void => {
+    const path = join(dir, `${UNTOUCHED}${made++}`);
+    renameSync(from, path);
+    untouched.push({ ...found, path });
+  };
   const make = async (mark: string): Promise<Scratch> => {
-    const scratch = scratchAt(join(dir, `a${(made++).toString(36)}`));
+    const path = join(dir, `a${(made++).toString(36)}`);
+    const { stamps } = moveTo(path, untouched.pop()) ?? makeFolders(path);
+    const scratch = scratchAt(path, (given) => {
+      if (given || options.homeSeed !== undefined || untouched.length >= MOST_UNTOUCHED) return false;
+      if (!isUntouched(path, stamps)) return false;
+      keep({ stamps }, path);
+      return true;
+    });
     try {
-      for (const path of [scratch.dir, scratch.home, scratch.tmp, scratch.work])
-        mkdirSync(path, { mode: 0o700 });
       symlinkSync(mark, scratch.file('mark'));
       if (options.homeSeed)
         await cp(options.homeSeed, scratch.home, { recursive: true, verbatimSymlinks: true });
@@ -105,8 +132,53 @@ export async function openScratch(options: {
   return { dir, make, sweep: () => sweep(options.root), close: () => removeTree(dir) };
 }
 
-function scratchAt(dir: string): Scratch {
+/** A directory in which a child changed nothing is as good as a new one, and making and removing folders is slow. */
+interface Untouched {
+  readonly path: string;
+  readonly stamps: readonly string[];
+}
+
+function makeFolders(path: string): Pick<Untouched, 'stamps'> {
+  try {
+    for (const each of [path, ...FOLDERS.map((name) => join(path, name))]) mkdirSync(each, { mode: 0o700 });
+    return { stamps: stampsOf(path) };
+  } catch (error) {
+    throw diskError(error, path);
+  }
+}
+
+function moveTo(path: string, from: Untouched | undefined): Untouched | undefined {
+  try {
+    if (from) renameSync(from.path, path);
+    return from;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether only what was made is there, as it was made; all else has been removed. */
+function isUntouched(path: string, stamps: readonly string[]): boolean {
+  const names = readdirSync(path);
+  return (
+    names.length === FOLDERS.length &&
+    (lstatSync(path).mode & 0o7777) === 0o700 &&
+    stampsOf(path).every((stamp, i) => stamp === stamps[i]) &&
+    FOLDERS.every((name) => readdirSync(join(path, name)).length === 0)
+  );
+}
+
+/** What changes with every change of a folder or its rights. */
+function stampsOf(path: string): string[] {
+  return FOLDERS.map((name) => {
+    const { ino, mode, uid, gid, ctimeNs } = lstatSync(join(path, name), { bigint: true });
+    return [ino, mode, uid, gid, ctimeNs].join();
+  });
+}
+
+/** `keep` takes the directory away when it can be used again, unless it was given to another user. */
+function scratchAt(dir: string, keep: (given: boolean) => boolean): Scratch {
   const last: (() => Promise<unknown>)[] = [];
+  let given = false;
   return {
     dir,
     home: join(dir, 'home'),
@@ -114,11 +186,14 @@ function scratchAt(dir: string): Scratch {
     work: join(dir, 'work'),
     file: (name) => join(dir, name),
     write: (name, content) => writePrivate(join(dir, name), content),
-    giveTo: (user) => giveTo(dir, user),
+    giveTo: (user) => {
+      given = true;
+      return giveTo(dir, user);
+    },
     atEnd: (work) => void last.push(work),
     remove: async () => {
       for (const work of last.splice(0).reverse()) await work().catch(() => undefined);
-      if (!(await removeFlat(dir))) await removeTree(dir);
+      if (!((await removeFiles(dir)) && keep(given))) await removeTree(dir);
     },
   };
 }
@@ -220,14 +295,15 @@ async function giveTo(dir: string, { uid, gid }: ChildUser): Promise<void> {
   }
 }
 
-/** Removes a directory whose folders are empty, as most are, in few steps; false when more is to be done. */
-async function removeFlat(dir: string): Promise<boolean> {
+/** Removes what lies beside the folders, at once but for large files; false when that was not to be done. */
+async function removeFiles(dir: string): Promise<boolean> {
   try {
-    const names = await readdir(dir);
-    await Promise.all(
-      names.map((name) => (FOLDERS.includes(name) ? rmdir(join(dir, name)) : unlink(join(dir, name)))),
-    );
-    await rmdir(dir);
+    for (const name of readdirSync(dir)) {
+      const path = join(dir, name);
+      if (FOLDERS.includes(name)) continue;
+      if (lstatSync(path).size <= LARGE) unlinkSync(path);
+      else await unlink(path);
+    }
     return true;
   } catch {
     return false;
