@@ -118,9 +118,13 @@ static int become_program(void *unused)
 /* Where memory runs out, what is started here is killed before Node; it inherits this. */
 static void prefer_as_oom_victim(pid_t pid)
 {
+	const struct timespec pause = { 0, 50000 };
 	char path[64];
+	int file;
 	snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
-	int file = open(path, O_WRONLY | O_CLOEXEC);
+	/* until it has put off our memory and with it the rule that nobody but root may write here */
+	for (int tries = 0; (file = open(path, O_WRONLY | O_CLOEXEC)) < 0 && errno == EACCES && tries < 10; tries++)
+		nanosleep(&pause, NULL);
 	/* refused where it is higher already */
 	if (file >= 0 && write(file, "500", 3) <= 3)
 		close(file);
@@ -142,13 +146,13 @@ static void start(void)
 		current->error = errno;
 	} else if (current->error) {
 		waitpid(pid, NULL, 0);
+	}
+	if (current->error) {
+		report(REFUSED, request.id, current->stage, current->error, 0);
 	} else {
+		report(STARTED, request.id, pid, 0, current->since);
 		prefer_as_oom_victim(pid);
 	}
-	if (current->error)
-		report(REFUSED, request.id, current->stage, current->error, 0);
-	else
-		report(STARTED, request.id, pid, 0, current->since);
 	current->id = 0;
 }
 
@@ -288,12 +292,12 @@ int main(int argc, char **argv)
 	int on_the_way[2];
 	current = mmap(NULL, sizeof *current, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (current == MAP_FAILED || chdir("/") < 0 || pipe2(on_the_way, O_CLOEXEC) < 0)
-		return 71;
+		return 75;
 	/* for the guardian before there is a starter that could die, and for the starter, which does not inherit it */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	pid_t starter = fork();
 	if (starter < 0)
-		return 71;
+		return 75;
 	close(on_the_way[starter == 0 ? 0 : 1]);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	char path[64];

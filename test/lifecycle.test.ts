@@ -261,7 +261,7 @@ describe.each(ENGINES)('started by %s', (_by, spawn) => {
       out: { op: 'path', at: out },
     });
     const scripts = {
-      race: `echo "$1" >> ${dir}/race; test "$1" = slow && sleep 0.8; echo "\\"$1\\""`,
+      race: `echo "$1" >> ${dir}/race; test "$1" = slow && sleep 0.8; until grep -q slow ${dir}/race; do sleep 0.02; done; echo "\\"$1\\""`,
       lane: `echo "$1" >> ${dir}/lanes; test "$1" = bad && { sleep 0.2; exit 1; }; sleep 0.8; echo 1`,
       last: `test -e ${dir}/go && echo 1`,
     };

@@ -1,5 +1,5 @@
 /** Named pipes, made ahead of need: Node cannot make one itself, and whoever can makes many at once. */
-import { constants, openSync, renameSync } from 'node:fs';
+import { closeSync, constants, openSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
@@ -49,6 +49,12 @@ function makeSpare(root: string, make: Starter['makeFifos']): Promise<void> {
 /** Both ends of the pipe at `path`: a socket to read from, and a descriptor for the child to write to. */
 export function openFifo(path: string): { readonly reader: Socket; readonly writeFd: number } {
   const readFd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const reader = new Socket({ fd: readFd, readable: true, writable: false });
-  return { reader, writeFd: openSync(path, constants.O_WRONLY) };
+  let writeFd: number;
+  try {
+    writeFd = openSync(path, constants.O_WRONLY);
+  } catch (error) {
+    closeSync(readFd);
+    throw error;
+  }
+  return { reader: new Socket({ fd: readFd, readable: true, writable: false }), writeFd };
 }

@@ -18,12 +18,16 @@ const VERSION = '1';
 const CHANNEL = 3;
 const REQUEST = { start: 1, makeFifos: 2 } as const;
 const REQUEST_BYTES = 36;
+/** of all strings of a request; launcher.c takes 64 MiB */
+const MAX_CHARACTERS = 16 * 1024 * 1024;
 const REPORT = { hello: 1, started: 2, refused: 3, made: 4, ended: 5, lost: 6 } as const;
 const REPORT_BYTES = 24;
 const STAGES: readonly StartStage[] = ['program', 'fork', 'files', 'cwd', 'user', 'program'];
 const NO_USER = 2 ** 32 - 1;
 /** launchers that may be killed in turn before one has done what was asked */
 const TRIES = 5;
+/** exit code of one that the system gave too little */
+const TRY_LATER = 75;
 const PULSE_MS = 1000;
 /** after so many, a process that is not there any more counts as ended, though nobody told its end */
 const UNTOLD_PULSES = 5;
@@ -83,10 +87,17 @@ export function builtLauncher(): string | null {
 export function launcherStarter(path: string): Starter {
   let current: Launcher | undefined;
   let usable = true;
-  const open = (): Launcher =>
-    openLauncher(path, (error) => {
-      usable = PASSING.has(codeOf(error));
-    });
+  const onBroken = (error: unknown): void => {
+    usable = PASSING.has(codeOf(error));
+  };
+  const open = (): Launcher => {
+    try {
+      return openLauncher(path, onBroken);
+    } catch (error) {
+      onBroken(error);
+      return NO_LAUNCHER;
+    }
+  };
   /** What the launcher did, or null when none could be brought to do it. */
   const ask = async (request: Request): Promise<Done | null> => {
     for (let tries = 0; usable && tries < TRIES; tries++) {
@@ -115,6 +126,8 @@ export function launcherStarter(path: string): Starter {
   };
 }
 
+const NO_LAUNCHER: Launcher = { works: () => false, ask: async () => 'not done' };
+
 /** Starts a launcher; `onBroken` is told why it cannot run. */
 function openLauncher(path: string, onBroken: (error: unknown) => void): Launcher {
   const pending = new Map<number, Pending>();
@@ -130,7 +143,10 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
     detached: true,
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
   });
-  const channel = guardian.stdio[CHANNEL] as Socket;
+  guardian.once('error', onBroken);
+  // there is none when we have too many descriptors open
+  const channel = guardian.stdio?.[CHANNEL] as Socket | undefined;
+  if (!channel) return NO_LAUNCHER;
 
   const send = (waiting: Pending): void => {
     channel.write(waiting.frame, (error) => {
@@ -195,14 +211,11 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
     read(chunk);
     mind();
   });
-  guardian.once('error', (error) => {
-    onBroken(error);
-    channel.destroy();
-  });
+  guardian.once('error', () => channel.destroy());
   guardian.once('exit', (code) => {
     works = false;
-    // what kills it tells nothing about the next one
-    if (code && !greeted) onBroken(new Error(`the launcher ended with code ${code}`));
+    // what kills it tells nothing about the next one, nor does a lack of processes or memory
+    if (code && code !== TRY_LATER && !greeted) onBroken(new Error(`the launcher ended with code ${code}`));
     mind();
   });
   channel.on('error', () => undefined);
@@ -233,6 +246,8 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
 function frameOf(id: number, { kind, lists, user }: Request): Buffer {
   const strings = lists.flat();
   if (strings.some((text) => text.includes('\0'))) throw new StartFailure('ERR_INVALID_ARG_VALUE', 'program');
+  if (strings.reduce((sum, { length }) => sum + length, 0) > MAX_CHARACTERS)
+    throw new StartFailure('E2BIG', 'program');
   const text = `${strings.join('\0')}\0`;
   const bytes = Buffer.byteLength(text);
   const frame = Buffer.allocUnsafe(REQUEST_BYTES + bytes);

@@ -9,6 +9,8 @@ export const MAX_STRING_BYTES = 131_072;
 /** All arguments and the environment together: Linux takes a quarter of the usual 8 MiB stack. */
 export const MAX_TOTAL_BYTES = 2_097_152;
 
+const MAX_NAME = 255;
+
 export interface Startable {
   readonly argv: readonly string[];
   /** the whole environment of the child */
@@ -125,9 +127,11 @@ function checkName({ argv, origin }: Startable): Issue[] {
 
 function candidatesOf({ argv: [name = ''], env, cwd }: Startable): string[] {
   if (name.includes('/')) return [isAbsolute(name) ? name : resolve(cwd, name)];
-  return searched(env)
-    .split(delimiter)
-    .map((dir) => resolve(cwd, join(dir === '' ? '.' : dir, name)));
+  const dirs = [...new Set(searched(env).split(delimiter))];
+  // no file has a longer name, so one place is enough to say so
+  return (name.length > MAX_NAME ? dirs.slice(0, 1) : dirs).map((dir) =>
+    resolve(cwd, join(dir === '' ? '.' : dir, name)),
+  );
 }
 
 function searched(env: Startable['env']): string {

@@ -213,7 +213,8 @@ describe('stepspawn run', () => {
       const child = startCli(['run', 'b.json', '--run-id', 'R-1'], dir);
       const ended = new Promise((resolve) => child.once('close', resolve));
       const stderr = text(child.stderr);
-      while (!existsSync(join(dir, 'pid'))) await new Promise((resolve) => setTimeout(resolve, 20));
+      while (!existsSync(join(dir, 'pid')) || readFileSync(join(dir, 'pid'), 'utf8') === '')
+        await new Promise((resolve) => setTimeout(resolve, 20));
       child.kill(signal);
       expect(await ended).toBe(130);
       expect(await stderr).toContain(`${signal}: ending what runs`);
