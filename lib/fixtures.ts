@@ -2,7 +2,6 @@
 import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { buffer } from 'node:stream/consumers';
 import * as z from 'zod/mini';
 import type { Worker } from './blueprint/compile.ts';
 import { previewCommand } from './child.ts';
@@ -21,6 +20,7 @@ import { nextAttempt } from './retry.ts';
 import { AnyObject, Attempt, Json, type Task, TaskId, Whole } from './task.ts';
 import { checkedBlueprint } from './validate.ts';
 import { collectOutput } from './worker/collect.ts';
+import { bytesOf } from './worker/file-range.ts';
 import { createMask } from './worker/mask.ts';
 import type { Exit } from './worker/spawn.ts';
 
@@ -201,7 +201,7 @@ async function outcomeOf(
   const { outcome } = await collectOutput({ worker, scratch: { file }, mask: createMask([]) }).settle(exit);
   if ('value' in outcome) return outcome as unknown as JsonObject;
   const { content, ...rest } = outcome;
-  return { ...rest, value: parseJson((await buffer(content())).toString()) } as unknown as JsonObject;
+  return { ...rest, value: parseJson((await bytesOf(content())).toString()) } as unknown as JsonObject;
 }
 
 function differences(expected: JsonValue, actual: JsonValue, path: readonly string[]): Difference[] {

@@ -43,7 +43,7 @@ export function folderStore(folder: string): ObjectStore {
     try {
       file = inFolder(temporary, () => openSync(temporary, 'wx', 0o600));
       if (typeof content === 'string' || content instanceof Uint8Array) await writeAll(file, content);
-      else for await (const chunk of content) await writeAll(file, chunk);
+      else await writeChunks(file, content);
       await datasync(file);
       inFolder(path, () => put(temporary, path));
       return true;
@@ -159,6 +159,22 @@ async function writeAll(file: number, content: string | Uint8Array): Promise<voi
   const bytes = Buffer.from(content);
   for (let at = 0; at < bytes.length; ) {
     at += bytes.length <= SMALL ? writeSync(file, bytes, at) : (await write(file, bytes, at)).bytesWritten;
+  }
+}
+
+/** Writes each chunk while the next is made. */
+async function writeChunks(file: number, chunks: AsyncIterable<Uint8Array>): Promise<void> {
+  let writing = Promise.resolve();
+  try {
+    for await (const chunk of chunks) {
+      await writing;
+      writing = writeAll(file, chunk);
+      // what is made meanwhile may fail first
+      writing.catch(() => undefined);
+    }
+    await writing;
+  } finally {
+    await writing.catch(() => undefined);
   }
 }
 

@@ -7,7 +7,7 @@ export interface StoredObject {
   readonly version: string;
 }
 
-/** Bytes from their beginning, each time it is called. */
+/** Bytes from their beginning, each time it is called; a chunk is good until the next but one is asked for. */
 export type Content = () => AsyncIterable<Uint8Array>;
 
 /**

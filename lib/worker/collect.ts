@@ -1,5 +1,4 @@
 /** From what a child printed to its Outcome, and the files that hold its streams. */
-import { createReadStream } from 'node:fs';
 import { appendFile, open } from 'node:fs/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { Worker } from '../blueprint/compile.ts';
@@ -7,7 +6,7 @@ import type { Condition } from '../blueprint/output-schema.ts';
 import { TAIL_BYTES } from '../limits.ts';
 import type { Reason } from '../task.ts';
 import { type Artifacts, createArtifactKeeper } from './artifacts.ts';
-import { readRange, SMALL_BYTES, sizeOf, textBefore } from './file-range.ts';
+import { CHUNK_BYTES, chunksOf, readRange, SMALL_BYTES, sizeOf, textBefore } from './file-range.ts';
 import { type LargeOutcome, normalizeFiles } from './large-output.ts';
 import type { Mask } from './mask.ts';
 import type { Scratch } from './scratch.ts';
@@ -38,8 +37,6 @@ export interface Collector {
   readonly grow: () => void;
   readonly settle: (exit: Exit) => Promise<Collected>;
 }
-
-const CHUNK_BYTES = 256 * 1024;
 
 /** Reads the child's output as the worker declares it; in stream modes while the child runs. */
 export function collectOutput(options: {
@@ -203,7 +200,7 @@ async function printed({ path, size_bytes }: Exit['stdout'], mask: Mask): Promis
   const text = mask.text(await textBefore(path, end, TAIL_BYTES + mask.reach));
   const bytes = Buffer.from(text);
   const tail = mask.reach === 0 ? text : decodeUtf8(bytes.subarray(startOfTail(bytes)));
-  return { size_bytes, tail, content: () => mask.bytes(createReadStream(path)) };
+  return { size_bytes, tail, content: () => mask.bytes(chunksOf(path, { start: 0, end })) };
 }
 
 /** Where the last 8 KiB begin, at a character. */

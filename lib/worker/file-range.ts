@@ -1,10 +1,12 @@
 /** Bytes of a file that may be larger than memory, a bounded piece at a time. */
+import { isUtf8 } from 'node:buffer';
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import type { ByteRange } from '../json-scan.ts';
 import { decodeUtf8, trimEnd } from './text.ts';
 
-const CHUNK_BYTES = 256 * 1024;
+/** Of what is read a piece at a time. */
+export const CHUNK_BYTES = 256 * 1024;
 
 /** Read at once: for so few bytes of a file that was just written, the way through the thread pool takes longer. */
 export const SMALL_BYTES = 64 * 1024;
@@ -31,16 +33,46 @@ function readSmall(path: string, { start, end }: ByteRange): Buffer {
   }
 }
 
-/** The range in chunks, each good until the next is asked for. Throws when the file ends before it. */
-export async function* chunksOf(path: string, { start, end }: ByteRange): AsyncGenerator<Buffer> {
+/**
+ * The range in chunks, each good until the next but one is asked for, so that one can be written while the next is made.
+ * Throws when the file ends before it.
+ */
+export function chunksOf(path: string, range: ByteRange): AsyncGenerator<Buffer> {
+  return cutChunks(path, range, ({ length }) => length);
+}
+
+/** The same as valid UTF-8, in chunks of whole characters: every bad sequence becomes U+FFFD. */
+export async function* textChunksOf(path: string, range: ByteRange): AsyncGenerator<Buffer> {
+  for await (const chunk of cutChunks(path, range, wholeCharacters))
+    yield isUtf8(chunk) ? chunk : Buffer.from(decodeUtf8(chunk));
+}
+
+/** All bytes of chunks that may be overwritten by later ones. */
+export async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const copies: Buffer[] = [];
+  for await (const chunk of chunks) copies.push(Buffer.from(chunk));
+  return Buffer.concat(copies);
+}
+
+/** Each chunk ends where `cut` says; what is behind it is read again, unless it is the last of the range. */
+async function* cutChunks(
+  path: string,
+  { start, end }: ByteRange,
+  cut: (bytes: Buffer) => number,
+): AsyncGenerator<Buffer> {
   const file = await open(path, 'r');
   try {
-    const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - start));
+    const size = Math.min(CHUNK_BYTES, end - start);
+    let buffer = Buffer.allocUnsafe(size);
+    let other = buffer;
     for (let at = start; at < end; ) {
-      const chunk = await readAt(file, buffer.subarray(0, end - at), at);
-      if (chunk.length === 0) throw new Error(`${path} ends after ${at} bytes, expected ${end}`);
+      const bytes = await readAt(file, buffer.subarray(0, end - at), at);
+      if (bytes.length === 0) throw new Error(`${path} ends after ${at} bytes, expected ${end}`);
+      const chunk = at + bytes.length === end ? bytes : bytes.subarray(0, cut(bytes));
       at += chunk.length;
       yield chunk;
+      if (other === buffer) other = Buffer.allocUnsafe(size);
+      [buffer, other] = [other, buffer];
     }
   } finally {
     await file.close();
@@ -114,6 +146,12 @@ function firstCharacter(bytes: Uint8Array): number {
   let at = 0;
   while (at < Math.min(4, bytes.length) && (bytes[at]! & 0xc0) === 0x80) at++;
   return at;
+}
+
+/** How many of the bytes are left without a character that may go on behind them; all where that would leave none. */
+function wholeCharacters(bytes: Uint8Array): number {
+  for (let at = bytes.length - 1; at > Math.max(0, bytes.length - 4); at--) if (bytes[at]! >= 0xc0) return at;
+  return bytes.length;
 }
 
 async function readAt(file: FileHandle, buffer: Buffer, position: number): Promise<Buffer> {

@@ -8,8 +8,18 @@ import type { Outcome } from '../task.ts';
 import { pointersOf as conditionPointers } from './condition.ts';
 import { type Choice, decide, type Ended, type Printout } from './decision.ts';
 import type { Part } from './document-view.ts';
-import { chunksOf, readRange, sizeOf, textBefore, trimmedSize } from './file-range.ts';
+import {
+  bytesOf,
+  CHUNK_BYTES,
+  chunksOf,
+  readRange,
+  sizeOf,
+  textBefore,
+  textChunksOf,
+  trimmedSize,
+} from './file-range.ts';
 import { explainJsonFailure, INSPECTED_CHARACTERS } from './json-failure.ts';
+import { escapeInto, MOST_ESCAPED } from './json-text.ts';
 import { normalize } from './normalize.ts';
 import { picksRecords, selectRecords } from './select.ts';
 import { decodeUtf8 } from './text.ts';
@@ -19,7 +29,10 @@ export interface FileOutput extends Ended {
   readonly stderr: { readonly path: string };
 }
 
-/** A value, or, where it is large, its JSON text in UTF-8, from its beginning at each call. */
+/**
+ * A value, or, where it is large, its JSON text in UTF-8, from its beginning at each call; each chunk is good until the
+ * next but one is asked for.
+ */
 export type LargeValue = Pick<Outcome, 'value'> | { readonly content: () => AsyncIterable<Uint8Array> };
 export type LargeOutcome = Omit<Outcome, 'value'> & LargeValue;
 
@@ -60,7 +73,7 @@ async function normalizeDocument(child: FileOutput): Promise<LargeOutcome> {
   const pieces = piecesOf(choice, scan, trimmed, stderr);
   const content = (): AsyncIterable<Uint8Array> => write(pieces);
   if (pieces.reduce((sum, piece) => sum + sizeOfPiece(piece), 0) > PART_BYTES) return { ...outcome, content };
-  return { ...outcome, value: parseJson(await textOf(content()), MAX_STORED_DEPTH) };
+  return { ...outcome, value: parseJson((await bytesOf(content())).toString(), MAX_STORED_DEPTH) };
 }
 
 /** A range of one of the files. */
@@ -157,20 +170,16 @@ function sizeOfPiece(piece: Piece): number {
 async function* write(pieces: readonly Piece[]): AsyncGenerator<Uint8Array> {
   for (const piece of pieces) {
     if (typeof piece === 'string') yield Buffer.from(piece);
-    else if ('json' in piece) for await (const text of decoded(piece.json)) yield Buffer.from(text);
-    else for await (const text of decoded(piece.text)) yield Buffer.from(JSON.stringify(text).slice(1, -1));
+    else if ('json' in piece) yield* textChunksOf(piece.json.path, piece.json);
+    else yield* escaped(piece.text);
   }
 }
 
-/** The text of the range in pieces of whole characters; every bad sequence becomes U+FFFD. */
-async function* decoded(range: FileRange): AsyncGenerator<string> {
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  for await (const chunk of chunksOf(range.path, range)) yield decoder.decode(chunk, { stream: true });
-  yield decoder.decode();
-}
-
-async function textOf(content: AsyncIterable<Uint8Array>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of content) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
+async function* escaped(range: FileRange): AsyncGenerator<Uint8Array> {
+  const size = MOST_ESCAPED * Math.min(CHUNK_BYTES, range.end - range.start);
+  let [buffer, other] = [Buffer.allocUnsafe(size), Buffer.allocUnsafe(size)];
+  for await (const chunk of textChunksOf(range.path, range)) {
+    yield buffer.subarray(0, escapeInto(buffer, chunk));
+    [buffer, other] = [other, buffer];
+  }
 }

@@ -1,13 +1,12 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { SubprocessOutput } from '../../lib/blueprint/output-schema.ts';
 import { canonicalJson, type JsonObject, MAX_STORED_DEPTH, parseJson } from '../../lib/json.ts';
 import type { ExitStatus, Outcome } from '../../lib/task.ts';
 import type { Ended } from '../../lib/worker/decision.ts';
-import { textBefore, trimmedSize } from '../../lib/worker/file-range.ts';
+import { bytesOf, CHUNK_BYTES, textBefore, textChunksOf, trimmedSize } from '../../lib/worker/file-range.ts';
 import {
   IN_MEMORY_BYTES,
   type LargeOutcome,
@@ -44,7 +43,7 @@ function inMemory({ stdout, stderr = '', ...more }: Run): Outcome {
 
 async function textOf(outcome: LargeOutcome): Promise<string> {
   if ('value' in outcome) return canonicalJson(outcome.value);
-  return (await buffer(outcome.content())).toString();
+  return (await bytesOf(outcome.content())).toString();
 }
 
 /** The outcome with its value made, whatever its size. */
@@ -124,7 +123,7 @@ describe('output that is read from files', () => {
     expect(large).toMatchObject({ ok: true, value: { a: parseJson('1.0') } });
     const all = await fromFiles({ stdout: `[${'1.50, '.repeat(IN_MEMORY_BYTES / 5)}0]\n` });
     if (!('content' in all)) throw new Error('expected content');
-    const [first, second] = [await buffer(all.content()), await buffer(all.content())];
+    const [first, second] = [await bytesOf(all.content()), await bytesOf(all.content())];
     expect(first.equals(second)).toBe(true);
     expect(first.toString()).toBe(`[${'1.50, '.repeat(IN_MEMORY_BYTES / 5)}0]`);
   });
@@ -198,6 +197,40 @@ describe('output that is read from files', () => {
       reason: 'stdout_not_json',
       message: expect.stringContaining(hint),
     });
+  });
+});
+
+describe('the text of a file', () => {
+  const sequences = fc.constantFrom(
+    ...['é', '€', '😀', '\ufeff', '"', '\n'].map((text) => [...Buffer.from(text)]),
+    ...[[0x80], [0xc3], [0xe2, 0x82], [0xf0, 0x9f, 0x98], [0xed, 0xa0, 0x80], [0xf5], [0xff], [0xc0, 0xaf]],
+  );
+  const bytes = fc.array(sequences, { maxLength: 12 }).map((all) => Buffer.from(all.flat()));
+  const cut = fc.tuple(bytes, fc.integer({ min: -20, max: 4 }));
+
+  it('is the same in chunks as at once, whatever is cut', async () => {
+    await fc.assert(
+      fc.asyncProperty(cut, bytes, async ([between, offset], end) => {
+        const before = Buffer.alloc(CHUNK_BYTES + offset, 'x');
+        const content = Buffer.concat([before, between, Buffer.alloc(30, 'y'), end]);
+        const { path, size_bytes } = file(content);
+        const text = await bytesOf(textChunksOf(path, { start: 0, end: size_bytes }));
+        expect(text.toString()).toBe(decodeUtf8(content));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('stands in a large value as JSON.stringify writes it', async () => {
+    const unit = Buffer.concat([
+      Buffer.from('a "b" \\ \t\r\n\u0001\u007f é€😀\u2028 '),
+      Buffer.from([0xe2, 0x82, 0x41, 0xff]),
+    ]);
+    const stdout = Buffer.concat(Array.from({ length: IN_MEMORY_BYTES / unit.length + 1 }, () => unit));
+    const large = await fromFiles({ stdout });
+    if (!('content' in large)) throw new Error('expected content');
+    const raw = decodeUtf8(stdout);
+    expect((await bytesOf(large.content())).toString()).toBe(JSON.stringify({ raw, stderr: '' }));
   });
 });
 

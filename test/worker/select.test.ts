@@ -1,13 +1,13 @@
 /** Records picked out of what a program printed: jsonl, select, and what pointers then apply to. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import type { SubprocessOutput } from '../../lib/blueprint/output-schema.ts';
 import { type JsonValue, MAX_STORED_DEPTH, parseJson } from '../../lib/json.ts';
 import type { Outcome } from '../../lib/task.ts';
 import type { Ended } from '../../lib/worker/decision.ts';
+import { bytesOf } from '../../lib/worker/file-range.ts';
 import { normalizeFiles } from '../../lib/worker/large-output.ts';
 import { temporaryFolder } from '../support/ports.ts';
 
@@ -35,7 +35,7 @@ async function outcome(
     stderr: path('stderr', stderr),
   });
   const value =
-    'value' in read ? read.value : parseJson((await buffer(read.content())).toString(), MAX_STORED_DEPTH);
+    'value' in read ? read.value : parseJson((await bytesOf(read.content())).toString(), MAX_STORED_DEPTH);
   return { ...read, value };
 }
 
