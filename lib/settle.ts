@@ -115,10 +115,10 @@ export async function storeStreams(
     await store.upload(attemptKey(id.task_id, id.attempt, 'events.ndjson'), () => createReadStream(events));
   for (const [name, path] of collected.artifacts)
     await store.upload(attemptKey(id.task_id, id.attempt, `artifacts/${name}`), () => createReadStream(path));
-  const put = async (name: string, { size_bytes, tail, content }: Printed): Promise<StreamSummary> => {
+  const put = async (name: string, { size_bytes, tail, content, file }: Printed): Promise<StreamSummary> => {
     if (size_bytes <= TAIL_BYTES) return { size_bytes, tail, key: null };
     const key = attemptKey(id.task_id, id.attempt, name);
-    await store.upload(key, content);
+    await store.upload(key, content, file);
     return { size_bytes, tail, key };
   };
   return { stdout: await put('stdout', collected.stdout), stderr: await put('stderr', collected.stderr) };

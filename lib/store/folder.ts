@@ -9,6 +9,7 @@ import {
   createReadStream,
   fdatasync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   renameSync,
@@ -56,6 +57,30 @@ export function folderStore(folder: string): ObjectStore {
     }
   };
 
+  /** Gives a file its name here too, without copying it; false where it is not ours alone, or lies on another disk. */
+  const takeOver = async (file: string, path: string): Promise<boolean> => {
+    const temporary = join(root, 'tmp', randomBytes(12).toString('hex'));
+    try {
+      inFolder(temporary, () => linkSync(file, temporary));
+      const found = lstatSync(temporary);
+      const isOwn = found.isFile() && found.uid === process.geteuid?.() && (found.mode & 0o7777) === 0o600;
+      // a third name would be one by which it could be changed
+      if (!isOwn || found.nlink !== 2) return false;
+      const opened = openSync(temporary, 'r');
+      try {
+        await datasync(opened);
+      } finally {
+        closeSync(opened);
+      }
+      inFolder(path, () => renameSync(temporary, path));
+      return true;
+    } catch {
+      return false;
+    } finally {
+      discard(temporary);
+    }
+  };
+
   return {
     url: `file://${root}`,
     read: async (key) => {
@@ -75,8 +100,8 @@ export function folderStore(folder: string): ObjectStore {
     },
     create: async (key, body) => place(at(key), body, linkSync),
     replace: async (key, body, version) => place(versioned(at(key), Number(version) + 1), body, linkSync),
-    upload: async (key, content) => {
-      await place(at(key), content(), renameSync);
+    upload: async (key, content, file = null) => {
+      if (file === null || !(await takeOver(file, at(key)))) await place(at(key), content(), renameSync);
     },
     open: async (key) => {
       try {

@@ -26,9 +26,10 @@ export interface ObjectStore {
   readonly replace: (key: string, body: string | Uint8Array, version: string) => Promise<boolean>;
   /**
    * Writes content of any size under the key with bounded memory, over what is there. `content` is called again
-   * when a part has to be sent again.
+   * when a part has to be sent again. `file` holds the same bytes, and nobody has it open: an adapter may make it the
+   * object instead of copying it.
    */
-  readonly upload: (key: string, content: Content) => Promise<void>;
+  readonly upload: (key: string, content: Content, file?: string | null) => Promise<void>;
   /** The object as a stream, or null when there is none. */
   readonly open: (key: string) => Promise<Readable | null>;
   /** Keys that begin with `prefix`, which ends in `/`, in byte order. */

@@ -21,6 +21,8 @@ export interface Printed {
   readonly tail: string;
   /** all of it, secrets hidden; from the beginning each time it is called */
   readonly content: () => AsyncIterable<Uint8Array>;
+  /** the file that holds the same, where nothing is hidden in it and it stays as it is */
+  readonly file: string | null;
 }
 
 export interface Collected {
@@ -194,13 +196,14 @@ async function streamsOf(
   return { stdout, stderr };
 }
 
-async function printed({ path, size_bytes }: Exit['stdout'], mask: Mask): Promise<Printed> {
+async function printed({ path, size_bytes, isFinal = false }: Exit['stdout'], mask: Mask): Promise<Printed> {
   const end = await sizeOf(path);
   // what is hidden may begin before the tail does
   const text = mask.text(await textBefore(path, end, TAIL_BYTES + mask.reach));
   const bytes = Buffer.from(text);
   const tail = mask.reach === 0 ? text : decodeUtf8(bytes.subarray(startOfTail(bytes)));
-  return { size_bytes, tail, content: () => mask.bytes(chunksOf(path, { start: 0, end })) };
+  const file = isFinal && mask.reach === 0 ? path : null;
+  return { size_bytes, tail, file, content: () => mask.bytes(chunksOf(path, { start: 0, end })) };
 }
 
 /** Where the last 8 KiB begin, at a character. */

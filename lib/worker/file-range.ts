@@ -6,7 +6,7 @@ import type { ByteRange } from '../json-scan.ts';
 import { decodeUtf8, trimEnd } from './text.ts';
 
 /** Of what is read a piece at a time. */
-export const CHUNK_BYTES = 256 * 1024;
+export const CHUNK_BYTES = 512 * 1024;
 
 /** Read at once: for so few bytes of a file that was just written, the way through the thread pool takes longer. */
 export const SMALL_BYTES = 64 * 1024;
@@ -34,8 +34,8 @@ function readSmall(path: string, { start, end }: ByteRange): Buffer {
 }
 
 /**
- * The range in chunks, each good until the next but one is asked for, so that one can be written while the next is made.
- * Throws when the file ends before it.
+ * The range in chunks, each good until the next but one is asked for, so that one can be written while the next is made;
+ * the file is read one chunk ahead. Throws when the file ends before the range does.
  */
 export function chunksOf(path: string, range: ByteRange): AsyncGenerator<Buffer> {
   return cutChunks(path, range, ({ length }) => length);
@@ -62,17 +62,22 @@ async function* cutChunks(
 ): AsyncGenerator<Buffer> {
   const file = await open(path, 'r');
   try {
-    const size = Math.min(CHUNK_BYTES, end - start);
-    let buffer = Buffer.allocUnsafe(size);
-    let other = buffer;
+    const buffers = Array.from({ length: 3 }, () => Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - start)));
+    const read = (at: number): Promise<Buffer> => {
+      const buffer = buffers.shift()!;
+      buffers.push(buffer);
+      const reading = readAt(file, buffer.subarray(0, end - at), at);
+      reading.catch(() => undefined);
+      return reading;
+    };
+    let reading = read(start);
     for (let at = start; at < end; ) {
-      const bytes = await readAt(file, buffer.subarray(0, end - at), at);
+      const bytes = await reading;
       if (bytes.length === 0) throw new Error(`${path} ends after ${at} bytes, expected ${end}`);
       const chunk = at + bytes.length === end ? bytes : bytes.subarray(0, cut(bytes));
       at += chunk.length;
+      if (at < end) reading = read(at);
       yield chunk;
-      if (other === buffer) other = Buffer.allocUnsafe(size);
-      [buffer, other] = [other, buffer];
     }
   } finally {
     await file.close();

@@ -86,6 +86,12 @@ export function endTraced(trace: Trace): void {
   for (const { pid } of listProcesses()) if (pid !== process.pid && bears(pid)) send(pid, 'SIGKILL');
 }
 
+/** Whether a process other than this one may have a file below the directory open, as far as can be seen. */
+export function mayBeHeld(dir: string): boolean {
+  const all = listProcesses();
+  return all.length === 0 || all.some(({ pid }) => pid !== process.pid && isIn(pid, `${dir}/`));
+}
+
 /** When a process started, or undefined; also for one that has ended and waits to be reaped. */
 export function processStart(pid: number): number | undefined {
   return readProcess(pid)?.start;

@@ -6,7 +6,7 @@ import type { ExitStatus } from '../task.ts';
 import { openFifo, takeFifo } from './fifo.ts';
 import { keepHeadAndTail, stderrWriter } from './kept-output.ts';
 import { builtLauncher, launcherStarter } from './launcher.ts';
-import { processTree } from './processes.ts';
+import { mayBeHeld, processTree } from './processes.ts';
 import { type ChildUser, diskError, type Scratch } from './scratch.ts';
 import { diagnoseStart, planStart, type Startable } from './start-checks.ts';
 import { nodeStarter, type Running, type Starter, StartFailure } from './starter.ts';
@@ -36,7 +36,12 @@ export interface Exit {
   readonly status: ExitStatus;
   /** why we ended it, null when it ended by itself */
   readonly cause: StopCause | null;
-  readonly stdout: { readonly path: string; readonly size_bytes: number };
+  readonly stdout: {
+    readonly path: string;
+    readonly size_bytes: number;
+    /** known to be whole, as nothing has it open any more; only looked into where it is large */
+    readonly isFinal?: boolean;
+  };
   readonly stderr: { readonly path: string; readonly size_bytes: number };
   readonly warnings: readonly string[];
 }
@@ -50,6 +55,8 @@ const OBSERVE_AT_MS = [15, 50, 120, 250, 500];
 const KILL_ROUNDS = 200;
 /** scratch space that is never given to a child's output, so that the result can still be written: at most a tenth */
 const RESERVED_BYTES = 16 * 1024 * 1024;
+/** Worth a look at all processes, so that it need not be copied. */
+const LARGE_BYTES = 16 * 1024 * 1024;
 const NOTHING = '/dev/null';
 
 /**
@@ -170,6 +177,7 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
   let status: ExitStatus | undefined;
   let stdoutBytes = 0;
   let shrunk = false;
+  let allEnded = false;
   let lastOutput = performance.now();
   let stopping: Promise<unknown> | undefined;
   let giveUp: () => void = () => undefined;
@@ -214,8 +222,8 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
     await Promise.race([exited, ended]);
     clearTimeout(timer);
     await stopping;
-    if (!(await endLeftovers(tree, limits.grace_secs * 1000)))
-      warnings.push('a process of this attempt could not be ended');
+    allEnded = await endLeftovers(tree, limits.grace_secs * 1000);
+    if (!allEnded) warnings.push('a process of this attempt could not be ended');
   } finally {
     clearTimeout(timer);
     clearInterval(watcher);
@@ -235,7 +243,11 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
   return {
     status: status ?? { code: null, signal: null },
     cause,
-    stdout: { path: files.stdout, size_bytes: size },
+    stdout: {
+      path: files.stdout,
+      size_bytes: size,
+      isFinal: allEnded && size >= LARGE_BYTES && !mayBeHeld(start.scratch.dir),
+    },
     stderr: { size_bytes: stderr.finish(), path: files.stderr() },
     warnings,
   };
