@@ -110,11 +110,15 @@ function check(found: unknown, expected: unknown): void {
 
 /** Milliseconds of CPU of this process, of those that it has waited for, and of the launcher's. */
 function cpu(pid: number | string = process.pid): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ');
-  const [user, system, userOfChildren, systemOfChildren] = fields.slice(11, 15).map(Number);
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ').filter(Boolean);
-  const own = (user! + system! + userOfChildren! + systemOfChildren!) * TICK_MS;
-  return children.reduce((sum, child) => sum + cpu(child), own);
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ');
+    const own = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MS;
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ').filter(Boolean);
+    return children.reduce((sum, child) => sum + cpu(child), own);
+  } catch {
+    // a child that was waited for in between
+    return 0;
+  }
 }
 
 for await (const line of createInterface(process.stdin)) {
