@@ -111,9 +111,8 @@ describe.each(ENGINES)('a process that is started by %s', (_by, spawn) => {
 
   test('runs as the user that is asked for, with that group only', async () => {
     const child_user = { uid: 65_534, gid: 65_534 };
-    const place = await realPorts(mkdtempSync('/tmp/stepspawn-test-user-'), { spawn, child_user });
-    chmodSync(join(place.scratch.dir, '..'), 0o711);
-    chmodSync(join(place.scratch.dir, '..', '..'), 0o711);
+    const place = await realPorts(folder, { spawn, child_user });
+    for (const above of [folder, join(place.scratch.dir, '..')]) chmodSync(above, 0o711);
     expect(await printed(place, shell('id -u; id -g; id -G; touch "$HOME/x" && echo done'))).toBe(
       '65534\n65534\n65534\ndone\n',
     );
