@@ -181,7 +181,7 @@ const write = promisify(writeLater);
 const SMALL = 64 * 1024;
 
 async function writeAll(file: number, content: string | Uint8Array): Promise<void> {
-  const bytes = Buffer.from(content);
+  const bytes = typeof content === 'string' ? Buffer.from(content) : content;
   for (let at = 0; at < bytes.length; ) {
     at += bytes.length <= SMALL ? writeSync(file, bytes, at) : (await write(file, bytes, at)).bytesWritten;
   }
