@@ -6,7 +6,7 @@ import type { ByteRange } from '../json-scan.ts';
 import { decodeUtf8, trimEnd } from './text.ts';
 
 /** Of what is read a piece at a time. */
-export const CHUNK_BYTES = 512 * 1024;
+export const CHUNK_BYTES = 256 * 1024;
 
 /** Read at once: for so few bytes of a file that was just written, the way through the thread pool takes longer. */
 export const SMALL_BYTES = 64 * 1024;
