@@ -52,7 +52,12 @@ function open() {
   const settings = readSettings(process.env);
   if (settings.store_url === undefined)
     throw new StepspawnError('StoreUnavailable', 'the setting STORE_URL is not set');
-  return { settings, store: Promise.resolve(openStore(settings.store_url)) };
+  const store = Promise.resolve(openStore(settings.store_url)).catch((error: unknown) => {
+    // what fails now may work the next time
+    known = undefined;
+    throw error;
+  });
+  return { settings, store };
 }
 
 /** A required member of a direct event or a body. Throws InvalidTask. */

@@ -25,7 +25,11 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
   // the Runtime Interface Client opens connections that a child would inherit
   if (process.env.AWS_LAMBDA_RUNTIME_API) lookAgain();
   host ??= hostProcess();
-  scratch ??= openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed });
+  scratch ??= openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed }).catch((error) => {
+    // what fails now may work the next time
+    scratch = undefined;
+    throw error;
+  });
   spawn ??= createSpawn(settings.launcher);
   return {
     store,

@@ -45,8 +45,7 @@ export async function prepareChild(
     await scratch.write('system.md', payload.system);
   }
   await scratch.write('payload.json', canonicalJson(payloadFile(agent, payload)));
-  const secrets = await resolveSecrets(agent, ports);
-  return { run: (onStart) => runChild({ prepared, scratch, mark, ports, command, secrets, onStart }) };
+  return { run: (onStart) => runChild({ prepared, scratch, mark, ports, command, onStart }) };
 }
 
 interface Ready {
@@ -55,14 +54,14 @@ interface Ready {
   readonly mark: string;
   readonly ports: AttemptPorts;
   readonly command: Command;
-  readonly secrets: Readonly<Record<string, string>>;
   readonly onStart: () => void;
 }
 
 async function runChild(ready: Ready): Promise<Finished & { readonly exit: Exit }> {
-  const { prepared, scratch, mark, ports, command, secrets, onStart } = ready;
+  const { prepared, scratch, mark, ports, command, onStart } = ready;
   const { task, agent, limits } = prepared;
   const { worker } = agent;
+  const secrets = await resolveSecrets(agent, ports);
   const mask = createMask(Object.values(secrets));
   const output = collectOutput({ worker, scratch, mask, onEvent: ports.onEvent, onOutput: ports.onOutput });
   const cwd = command.cwd ?? ports.default_cwd ?? scratch.work;

@@ -19,7 +19,7 @@ import { findAgent } from './prepare.ts';
 import { nextAttempt } from './retry.ts';
 import { AnyObject, Attempt, Json, type Task, TaskId, Whole } from './task.ts';
 import { checkedBlueprint } from './validate.ts';
-import { collectOutput } from './worker/collect.ts';
+import { type Collected, collectOutput } from './worker/collect.ts';
 import { bytesOf } from './worker/file-range.ts';
 import { createMask } from './worker/mask.ts';
 import type { Exit } from './worker/spawn.ts';
@@ -188,7 +188,7 @@ async function outcomeOf(
   const put = async (name: string, text: string | undefined, source: string | undefined) => {
     const bytes = source === undefined ? Buffer.from(text ?? '') : await read(source);
     await writeFile(file(name), bytes);
-    return { path: file(name), size_bytes: bytes.length };
+    return { path: file(name), name: file(name), size_bytes: bytes.length };
   };
   const { stdout, stdout_file, stderr, stderr_file, exit_code, signal, ended_for } = recorded;
   const exit: Exit = {
@@ -198,7 +198,16 @@ async function outcomeOf(
     stderr: await put('stderr', stderr, stderr_file),
     warnings: [],
   };
-  const { outcome } = await collectOutput({ worker, scratch: { file }, mask: createMask([]) }).settle(exit);
+  const last: (() => Promise<unknown>)[] = [];
+  const scratch = { file, atEnd: (work: () => Promise<unknown>): void => void last.push(work) };
+  try {
+    return await readOutcome(await collectOutput({ worker, scratch, mask: createMask([]) }).settle(exit));
+  } finally {
+    for (const work of last) await work();
+  }
+}
+
+async function readOutcome({ outcome }: Collected): Promise<JsonObject> {
   if ('value' in outcome) return outcome as unknown as JsonObject;
   const { content, ...rest } = outcome;
   return { ...rest, value: parseJson((await bytesOf(content())).toString()) } as unknown as JsonObject;

@@ -138,7 +138,7 @@ async function goOn(run: Run, live: Live): Promise<boolean> {
 const kept = new Map<string, Live>();
 const KEPT_RUNS = 8;
 /** A run with a larger context is read again rather than held. */
-const KEPT_CHARS = 32_000_000;
+const KEPT_CHARS = 8_000_000;
 
 function liveKey({ store, run_id, round, record }: Run): string {
   return `${store.url} ${run_id} ${round.number} ${round.started_at} ${record.request_digest}`;

@@ -24,10 +24,17 @@ export function s3Store(url: string, options: S3Options = {}): ObjectStore {
     return { Bucket, Key: prefix + key };
   };
   let connection: Promise<S3Clients> | undefined;
+  const connected = (): Promise<S3Clients> => {
+    connection ??= connect(options).catch((error: unknown) => {
+      // what fails now may work the next time
+      connection = undefined;
+      throw error;
+    });
+    return connection;
+  };
   const attempt = async <T>(deed: Deed, key: string, run: (clients: S3Clients) => Promise<T>): Promise<T> => {
     try {
-      connection ??= connect(options);
-      return await run(await connection);
+      return await run(await connected());
     } catch (error) {
       throw storeUnavailable(error, place(key), deed);
     }
@@ -35,7 +42,7 @@ export function s3Store(url: string, options: S3Options = {}): ObjectStore {
 
   return {
     url: place('').replace(/\/$/, ''),
-    connect: () => (connection ??= connect(options)),
+    connect: connected,
     read: (key) => attempt('read', key, ({ requests }) => readWhole(requests, target(key))),
     create: (key, body) =>
       attempt('created', key, ({ requests }) =>

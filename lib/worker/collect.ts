@@ -1,5 +1,6 @@
 /** From what a child printed to its Outcome, and the files that hold its streams. */
-import { appendFile, open } from 'node:fs/promises';
+import { appendFileSync, closeSync, lstatSync, openSync, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { Worker } from '../blueprint/compile.ts';
 import type { Condition } from '../blueprint/output-schema.ts';
@@ -36,14 +37,14 @@ export interface Collected {
 
 export interface Collector {
   /** stdout has grown: stream modes read what is new */
-  readonly grow: () => void;
+  readonly grow: (path: string) => void;
   readonly settle: (exit: Exit) => Promise<Collected>;
 }
 
 /** Reads the child's output as the worker declares it; in stream modes while the child runs. */
 export function collectOutput(options: {
   readonly worker: Worker;
-  readonly scratch: Pick<Scratch, 'file'>;
+  readonly scratch: Pick<Scratch, 'file' | 'atEnd'>;
   /** hides secrets in tails, messages and stored streams; values stay as they are */
   readonly mask: Mask;
   readonly onEvent?: ((event: StreamEvent) => void) | undefined;
@@ -72,18 +73,18 @@ export function collectOutput(options: {
 
 type Options = Parameters<typeof collectOutput>[0];
 
-function collectPlain({ worker, scratch, mask, onOutput }: Options): Collector {
+function collectPlain({ worker, mask, onOutput }: Options): Collector {
   const cover = mask.cover();
   const decoder = new StringDecoder('utf8');
   const tell = (bytes: Uint8Array): void => {
     const text = decoder.write(Buffer.from(bytes));
     if (text !== '') onOutput?.(text);
   };
-  const reader = onOutput && readAsItGrows(scratch.file('stdout'), (chunk) => tell(cover.push(chunk)));
+  const reader = onOutput && readAsItGrows((chunk) => tell(cover.push(chunk)));
   return {
-    grow: () => void reader?.().catch(() => undefined),
+    grow: (path) => void reader?.(path).catch(() => undefined),
     settle: async (exit) => {
-      await reader?.();
+      await reader?.(exit.stdout.path);
       tell(cover.end());
       const outcome = await normalizeFiles({
         stdout: exit.stdout,
@@ -100,11 +101,13 @@ function collectPlain({ worker, scratch, mask, onOutput }: Options): Collector {
 }
 
 /** A function that reads what the file has more than at the last call, one call after the other. */
-function readAsItGrows(path: string, take: (chunk: Buffer) => void | Promise<void>): () => Promise<void> {
+function readAsItGrows(take: (chunk: Buffer) => void | Promise<void>): (path: string) => Promise<void> {
   let offset = 0;
   let reading = Promise.resolve();
-  const readOn = async (): Promise<void> => {
+  const readOn = async (path: string): Promise<void> => {
     const size = await sizeOf(path);
+    // who empties the file begins again
+    offset = Math.min(offset, size);
     if (size === offset) return;
     if (size - offset <= SMALL_BYTES) {
       const chunk = await readRange(path, { start: offset, end: size });
@@ -124,14 +127,16 @@ function readAsItGrows(path: string, take: (chunk: Buffer) => void | Promise<voi
       await file.close();
     }
   };
-  return () => {
-    reading = reading.then(readOn);
+  return (path) => {
+    reading = reading.then(() => readOn(path));
     return reading;
   };
 }
 
 function collectStream(worker: Worker, mode: StreamMode, { scratch, mask, onEvent }: Options): Collector {
-  const events = scratch.file('events.ndjson');
+  const file = openSync(scratch.file('events.ndjson'), 'ax+', 0o600);
+  scratch.atEnd(async () => closeSync(file));
+  const events = `/proc/self/fd/${file}`;
   const finals: FinalEvent[] = [];
   const keeper = createArtifactKeeper(scratch.file('artifacts'));
   let lines = '';
@@ -146,16 +151,16 @@ function collectStream(worker: Worker, mode: StreamMode, { scratch, mask, onEven
     const text = lines;
     if (text === '') return;
     lines = '';
-    await appendFile(events, text, { mode: 0o600 });
+    appendFileSync(file, text);
   };
-  const grow = readAsItGrows(scratch.file('stdout'), (chunk) => {
+  const grow = readAsItGrows((chunk) => {
     reader.push(chunk);
     return flush();
   });
   return {
-    grow: () => void grow().catch(() => undefined),
+    grow: (path) => void grow(path).catch(() => undefined),
     settle: async (exit) => {
-      await grow();
+      await grow(exit.stdout.path);
       const report = reader.end();
       const lastFinal = finals[0] ?? null;
       const { stdout, stderr } = await streamsOf(exit, mask);
@@ -196,14 +201,22 @@ async function streamsOf(
   return { stdout, stderr };
 }
 
-async function printed({ path, size_bytes, isFinal = false }: Exit['stdout'], mask: Mask): Promise<Printed> {
+async function printed(
+  { path, name, size_bytes, isFinal = false }: Exit['stdout'],
+  mask: Mask,
+): Promise<Printed> {
   const end = await sizeOf(path);
   // what is hidden may begin before the tail does
   const text = mask.text(await textBefore(path, end, TAIL_BYTES + mask.reach));
   const bytes = Buffer.from(text);
   const tail = mask.reach === 0 ? text : decodeUtf8(bytes.subarray(startOfTail(bytes)));
-  const file = isFinal && mask.reach === 0 ? path : null;
+  const file = isFinal && mask.reach === 0 && isSameFile(path, name) ? name : null;
   return { size_bytes, tail, file, content: () => mask.bytes(chunksOf(path, { start: 0, end })) };
+}
+
+function isSameFile(path: string, name: string): boolean {
+  const [open, named] = [statSync(path), lstatSync(name, { throwIfNoEntry: false })];
+  return open.ino === named?.ino && open.dev === named.dev;
 }
 
 /** Where the last 8 KiB begin, at a character. */

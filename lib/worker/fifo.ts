@@ -1,8 +1,8 @@
 /** Named pipes, made ahead of need: Node cannot make one itself, and whoever can makes many at once. */
-import { closeSync, constants, openSync, renameSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { Socket } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Starter } from './starter.ts';
 
 const BATCH = 16;
@@ -22,7 +22,8 @@ export async function takeFifo(root: string, path: string, make: Starter['makeFi
       renameSync(spare, path);
       return;
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+      // either the spare ones are gone, or where it should go
+      if (existsSync(spare) || !existsSync(dirname(path))) throw error;
       ready.delete(root);
     }
   }
@@ -46,8 +47,15 @@ function makeSpare(root: string, make: Starter['makeFifos']): Promise<void> {
   return work;
 }
 
+export interface Fifo {
+  readonly reader: Socket;
+  /** Closes our end to write to; then the end of the pipe is seen when the last writer has gone. */
+  readonly closeWriter: () => void;
+  readonly close: () => void;
+}
+
 /** Both ends of the pipe at `path`: a socket to read from, and a descriptor for the child to write to. */
-export function openFifo(path: string): { readonly reader: Socket; readonly writeFd: number } {
+export function openFifo(path: string): Fifo {
   const readFd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   let writeFd: number;
   try {
@@ -56,5 +64,21 @@ export function openFifo(path: string): { readonly reader: Socket; readonly writ
     closeSync(readFd);
     throw error;
   }
-  return { reader: new Socket({ fd: readFd, readable: true, writable: false }), writeFd };
+  let isOpen = true;
+  const closeWriter = (): void => {
+    if (isOpen) closeSync(writeFd);
+    isOpen = false;
+  };
+  try {
+    const reader = new Socket({ fd: readFd, readable: true, writable: false });
+    const close = (): void => {
+      closeWriter();
+      reader.destroy();
+    };
+    return { reader, closeWriter, close };
+  } catch (error) {
+    closeWriter();
+    closeSync(readFd);
+    throw error;
+  }
 }

@@ -25,7 +25,8 @@ import { picksRecords, selectRecords } from './select.ts';
 import { decodeUtf8 } from './text.ts';
 
 export interface FileOutput extends Ended {
-  readonly stdout: { readonly path: string };
+  /** `name`: where files may be made beside it; the path when absent */
+  readonly stdout: { readonly path: string; readonly name?: string };
   readonly stderr: { readonly path: string };
 }
 
@@ -49,7 +50,7 @@ const WORDS_BYTES = 8 * 1024;
  */
 export async function normalizeFiles(child: FileOutput): Promise<LargeOutcome> {
   if (!picksRecords(child.output)) return normalizeDocument(child);
-  const { selected, document } = await selectRecords(child.stdout.path, child.output);
+  const { selected, document } = await selectRecords(child.stdout, child.output);
   return normalizeDocument({ ...child, selected, ...(document !== null && { stdout: { path: document } }) });
 }
 

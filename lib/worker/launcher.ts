@@ -183,6 +183,9 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
     }
     if (!busy && !works) channel.destroy();
   };
+  /** Whether nothing else of ours runs or is about to. */
+  const isAlone = (root: number): boolean =>
+    pending.size === 0 && [...running.keys()].every((pid) => pid === root);
   const handlers: Readonly<Record<number, (report: Report) => void>> = {
     [REPORT.hello]: ({ pid }) => {
       greeted = true;
@@ -193,7 +196,9 @@ function openLauncher(path: string, onBroken: (error: unknown) => void): Launche
       const asked = pending.get(id)?.asked;
       if (asked === undefined) return;
       const exited = new Promise<ExitStatus>((resolve) => running.set(pid, { end: resolve, missed: 0 }));
-      settle(id, { root: pid, since, asked, exited });
+      const isStray: Running['isStray'] = ({ pid: other, ppid }) =>
+        ppid === starter && !running.has(other) && isAlone(pid);
+      settle(id, { root: pid, since, asked, exited, isStray });
     },
     [REPORT.refused]: ({ id, pid: stage, code }) =>
       settle(id, new StartFailure(getSystemErrorName(-code), STAGES[stage] ?? 'program')),

@@ -34,13 +34,15 @@ export interface Root {
   readonly since: number;
   /** nor before this, in milliseconds of `performance.now()` */
   readonly asked: number;
+  /** whether a process that lost its parent can only be of this root, as nothing else runs beside it */
+  readonly isStray?: (of: { readonly pid: number; readonly ppid: number }) => boolean;
 }
 
 /**
- * The tree under a root. Members are: its group, its session, their descendants, and every process that bears the
- * attempt's trace.
+ * The tree under a root. Members are: its group, its session, their descendants, every process that bears the attempt's
+ * trace, and orphans that can be of no other root.
  */
-export function processTree({ root, since, asked }: Root, trace: Trace): ProcessTree {
+export function processTree({ root, since, asked, isStray }: Root, trace: Trace): ProcessTree {
   const bears = traceOf(trace);
   const known = new Map<number, number>();
   let groupMayExist = true;
@@ -67,7 +69,8 @@ export function processTree({ root, since, asked }: Root, trace: Trace): Process
       const inGroup = groupMayExist && (info.pgid === root || info.session === root);
       groupSeen ||= inGroup;
       if (inGroup || known.get(info.pid) === info.start) accept(info);
-      else if (info.start >= since && info.pid !== process.pid && bears(info.pid)) accept(info);
+      else if (info.start < since || info.pid === process.pid) continue;
+      else if (isStray?.(info) || bears(info.pid)) accept(info);
     }
     groupMayExist &&= groupSeen;
     return live;

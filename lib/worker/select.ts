@@ -1,6 +1,7 @@
 /** Picks records out of what a program printed and writes the one document that they make, of any size. */
 import { randomBytes } from 'node:crypto';
-import { open } from 'node:fs/promises';
+import { mkdir, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { type SubprocessOutput, selectionsOf } from '../blueprint/output-schema.ts';
 import type { ByteRange } from '../json-scan.ts';
 import type { Selected } from './decision.ts';
@@ -19,7 +20,7 @@ export function picksRecords(output: SubprocessOutput | null): output is Subproc
  * is the path of the JSON document that pointers apply to, null where there is none.
  */
 export async function selectRecords(
-  path: string,
+  { path, name = path }: { readonly path: string; readonly name?: string },
   output: SubprocessOutput,
 ): Promise<{ readonly selected: Selected; readonly document: string | null }> {
   const takers = [...selectionsOf(output)].map(([name, selection]) => createTaker(name, selection));
@@ -33,7 +34,7 @@ export async function selectRecords(
   const notes = takers.flatMap((taker) => tookNothing(taker, records) ?? []);
   const [only] = takers.length === 1 && takers[0]!.name === '' ? takers : [];
   const about = only ? { nothing: notes[0] ?? null } : { notes };
-  const document = `${path}.${randomBytes(6).toString('hex')}`;
+  const document = `${name}.${randomBytes(6).toString('hex')}`;
   await writeDocument(path, document, only ? piecesOf(only) : namedPieces(takers));
   return { selected: { ...selected, ...about }, document };
 }
@@ -79,6 +80,8 @@ function* piecesOf(taker: Taker): Generator<Piece> {
 
 async function writeDocument(from: string, to: string, pieces: Iterable<Piece>): Promise<void> {
   try {
+    // the child may have removed the folder
+    await mkdir(dirname(to), { recursive: true, mode: 0o700 });
     const file = await open(to, 'wx', 0o600);
     try {
       await file.writeFile(rangesOf(from, pieces));

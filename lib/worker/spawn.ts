@@ -1,5 +1,5 @@
 /** The only door to processes: starts one command, keeps it within its limits, and ends all that it started. */
-import { closeSync, fstatSync, openSync, statfsSync } from 'node:fs';
+import { closeSync, fchmodSync, fstatSync, openSync, statfsSync } from 'node:fs';
 import { type Issue, StepspawnError } from '../errors.ts';
 import type { ResolvedLimits } from '../limits.ts';
 import type { ExitStatus } from '../task.ts';
@@ -27,8 +27,8 @@ export interface Start extends Startable {
   readonly signal?: AbortSignal | undefined;
   /** called once the child runs */
   readonly onStart?: (() => void) | undefined;
-  /** called as stdout grows, at most every 50 ms, with its size so far */
-  readonly onGrowth?: ((bytes: number) => void) | undefined;
+  /** called as stdout grows, at most every 50 ms, with a path to read it from */
+  readonly onGrowth?: ((path: string) => void) | undefined;
 }
 
 /** What the operating system reported, and the files that hold what the child printed. */
@@ -36,14 +36,20 @@ export interface Exit {
   readonly status: ExitStatus;
   /** why we ended it, null when it ended by itself */
   readonly cause: StopCause | null;
-  readonly stdout: {
-    readonly path: string;
-    readonly size_bytes: number;
+  readonly stdout: OutputFile & {
     /** known to be whole, as nothing has it open any more; only looked into where it is large */
     readonly isFinal?: boolean;
   };
-  readonly stderr: { readonly path: string; readonly size_bytes: number };
+  readonly stderr: OutputFile;
   readonly warnings: readonly string[];
+}
+
+export interface OutputFile {
+  /** to read it from, until the scratch is removed; whatever became of its name */
+  readonly path: string;
+  /** its name in the scratch, where the child may have put something else */
+  readonly name: string;
+  readonly size_bytes: number;
 }
 
 export type Spawn = (start: Start) => Promise<Exit>;
@@ -57,6 +63,8 @@ const KILL_ROUNDS = 200;
 const RESERVED_BYTES = 16 * 1024 * 1024;
 /** Worth a look at all processes, so that it need not be copied. */
 const LARGE_BYTES = 16 * 1024 * 1024;
+/** What may still be printed while a child is being ended. */
+const LAST_WORDS_BYTES = 1024 * 1024;
 const NOTHING = '/dev/null';
 
 /**
@@ -70,15 +78,23 @@ export function createSpawn(launcher: string | null = builtLauncher()): Spawn {
     const plan = planStart(start);
     if ('issues' in plan) throw spawnFailed(await diagnoseStart(start));
     const files = await openFiles(start, starter);
+    // what was printed is read by descriptor: nothing that the child does to the names leads elsewhere
+    start.scratch.atEnd(async () => files.close());
     const release = holdSignals();
     try {
       if (start.user) await start.scratch.giveTo(start.user);
       const child = await startChild(start, plan.programs, files, starter);
-      start.onStart?.();
-      return await supervise(start, child, files);
+      const tree = processTree(child, { mark: start.mark, dir: start.scratch.dir });
+      try {
+        start.onStart?.();
+        return await supervise(start, { child, tree, files });
+      } catch (error) {
+        await killTree(tree);
+        throw error;
+      }
     } finally {
       release();
-      files.close();
+      files.fifo.close();
     }
   };
 }
@@ -86,9 +102,11 @@ export function createSpawn(launcher: string | null = builtLauncher()): Spawn {
 interface Files {
   readonly stdin: string;
   readonly stdout: string;
-  /** path of the file for stderr, or of nothing when none was made */
-  readonly stderr: () => string;
   readonly stdoutFd: number;
+  /** bytes that stdout may have */
+  readonly stdoutLimit: number;
+  /** the file for stderr to read from, or nothing when none was made */
+  readonly stderr: () => string;
   /** descriptor of the file for stderr, made when first asked for */
   readonly stderrFd: () => number;
   readonly fifoPath: string;
@@ -96,7 +114,10 @@ interface Files {
   readonly close: () => void;
 }
 
-async function openFiles({ scratch, stdin, fifoRoot }: Start, { makeFifos }: Starter): Promise<Files> {
+async function openFiles(
+  { scratch, stdin, fifoRoot, limits }: Start,
+  { makeFifos }: Starter,
+): Promise<Files> {
   const opened: number[] = [];
   const close = (): void => {
     for (const fd of opened.splice(0)) closeSync(fd);
@@ -119,8 +140,9 @@ async function openFiles({ scratch, stdin, fifoRoot }: Start, { makeFifos }: Sta
     return {
       stdin: stdinPath,
       stdout,
-      stderr: () => (stderrFd === undefined ? NOTHING : stderr),
+      stderr: () => (stderrFd === undefined ? NOTHING : byDescriptor(stderrFd)),
       stdoutFd,
+      stdoutLimit: Math.min(limits.stdout_bytes, freeBytes(scratch.dir)),
       stderrFd: () => {
         stderrFd ??= create(stderr);
         return stderrFd;
@@ -135,6 +157,11 @@ async function openFiles({ scratch, stdin, fifoRoot }: Start, { makeFifos }: Sta
   }
 }
 
+/** A path that leads to the open file, whatever became of its name. */
+function byDescriptor(fd: number): string {
+  return `/proc/self/fd/${fd}`;
+}
+
 async function startChild(
   start: Start,
   programs: readonly string[],
@@ -146,12 +173,11 @@ async function startChild(
   try {
     return await starter.start({ programs, argv, env, cwd, user, stdin, stdout, stderr: fifoPath });
   } catch (error) {
-    fifo.reader.destroy();
     if (!(error instanceof StartFailure)) throw error;
     const issues = await diagnoseStart(start);
     throw spawnFailed(issues.length > 0 ? issues : [refusal(start, error)], error);
   } finally {
-    closeSync(fifo.writeFd);
+    fifo.closeWriter();
   }
 }
 
@@ -168,11 +194,16 @@ function refusal({ argv, cwd, origin }: Start, { code, stage }: StartFailure): I
   return { code, path: origin.argv(0), message, severity: 'error' };
 }
 
-async function supervise(start: Start, child: Running, files: Files): Promise<Exit> {
+async function supervise(
+  start: Start,
+  { child, tree, files }: { readonly child: Running; readonly tree: Tree; readonly files: Files },
+): Promise<Exit> {
   const { limits, signal } = start;
-  const tree = processTree(child, { mark: start.mark, dir: start.scratch.dir });
+  const { stdoutLimit } = files;
+  const stdout = byDescriptor(files.stdoutFd);
   const warnings: string[] = [];
-  const stdoutLimit = Math.min(limits.stdout_bytes, freeBytes(start.scratch.dir));
+  /** beyond this there is no grace any more */
+  let lastBytes = Number.POSITIVE_INFINITY;
   let cause: StopCause | null = null;
   let status: ExitStatus | undefined;
   let stdoutBytes = 0;
@@ -185,12 +216,17 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
     giveUp = resolve;
   });
 
+  const allowLastWords = (): void => {
+    lastBytes = Math.min(lastBytes, Math.max(stdoutLimit, stdoutBytes) + LAST_WORDS_BYTES);
+  };
   const exited = child.exited.then((known) => {
     status = known;
+    allowLastWords();
   });
   const stop = (why: StopCause): void => {
     if (cause !== null || status !== undefined) return;
     cause = why;
+    allowLastWords();
     stopping = endTree(tree, limits.grace_secs * 1000).then(() => setTimeout(giveUp, SETTLE_MS));
   };
   const stderr = stderrWriter(files.stderrFd, limits.stderr_bytes, () => stop('output_limit'));
@@ -204,9 +240,10 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
       shrunk ||= size < stdoutBytes;
       stdoutBytes = size;
       lastOutput = performance.now();
-      start.onGrowth?.(size);
+      start.onGrowth?.(stdout);
     }
-    if (size > stdoutLimit) stop('output_limit');
+    if (size > lastBytes) tree.signal('SIGKILL');
+    else if (size > stdoutLimit) stop('output_limit');
     else if (limits.silence_secs !== null && performance.now() - lastOutput > limits.silence_secs * 1000)
       stop('silent');
   };
@@ -232,8 +269,8 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
     signal?.removeEventListener('abort', onAbort);
   }
   await Promise.race([drained, delay(SETTLE_MS)]);
-  files.fifo.reader.destroy();
   watch();
+  keepReadable(files.stdoutFd);
   const size = keepHeadAndTail(files.stdoutFd, stdoutLimit);
   if (shrunk)
     warnings.push(
@@ -244,13 +281,23 @@ async function supervise(start: Start, child: Running, files: Files): Promise<Ex
     status: status ?? { code: null, signal: null },
     cause,
     stdout: {
-      path: files.stdout,
+      path: stdout,
+      name: files.stdout,
       size_bytes: size,
       isFinal: allEnded && size >= LARGE_BYTES && !mayBeHeld(start.scratch.dir),
     },
-    stderr: { size_bytes: stderr.finish(), path: files.stderr() },
+    stderr: { size_bytes: stderr.finish(), path: files.stderr(), name: start.scratch.file('stderr') },
     warnings,
   };
+}
+
+/** A child of our user may have taken our rights from its stdout. */
+function keepReadable(fd: number): void {
+  try {
+    fchmodSync(fd, 0o600);
+  } catch {
+    // it is another user's, and we are root
+  }
 }
 
 type Tree = ReturnType<typeof processTree>;

@@ -133,6 +133,15 @@ describe.each(LAUNCHER === null ? [] : [LAUNCHER])('the launcher', (path) => {
     return { starter: starter!, guardian: guardian! };
   }
 
+  test('finds an orphan without group, mark or files', async () => {
+    const place = await ports();
+    const script = '(cd /; exec setsid env -i sleep 319 </dev/null >/dev/null 2>&1) & sleep 0.005; echo 1';
+    for (let round = 0; round < 5; round++) {
+      expect(await attempt(place, shell(script))).toMatchObject({ status: 'passed', value: 1 });
+      expect(runningAs('sleep', '319')).toEqual([]);
+    }
+  });
+
   test('that is killed by its child costs nothing: the exit is told', async () => {
     const place = await ports();
     expect(await attempt(place, shell('kill -9 $PPID; sleep 0.2; echo 1'))).toMatchObject({

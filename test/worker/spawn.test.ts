@@ -225,6 +225,17 @@ describe.each(ENGINES)('started by %s', (_by, spawn) => {
       expect(whole).toMatch(/\n\[\d+ bytes cut here\]\n/);
     });
 
+    test('stdout of one that goes on when it was stopped: no more grace', async () => {
+      const result = await attempt(
+        ports,
+        shell('trap "" TERM; yes; while :; do sleep 1; done', {
+          limits: { stdout_bytes: 100_000, grace_secs: 20 },
+        }),
+      );
+      expect(result).toMatchObject({ ok: false, reason: 'output_limit' });
+      expect(result.duration_ms).toBeLessThan(10_000);
+    });
+
     test('10 MB of stderr never block the child', async () => {
       const result = await attempt(ports, shell('head -c 10000000 /dev/zero | tr "\\0" e >&2; echo 1'));
       expect([result.value, result.stderr.size_bytes, result.stderr.tail.length]).toEqual([
@@ -258,6 +269,35 @@ describe.each(ENGINES)('started by %s', (_by, spawn) => {
       expect(result).toMatchObject({ status: 'passed', value: 1, warnings: [] });
       expect(runningWith(`MSE_TASK_ID=${task.task_id}`)).toEqual([]);
       expect(runningAs('sleep', '317')).toEqual([]);
+    });
+  });
+
+  describe('what was printed is kept when the child', () => {
+    test.each([
+      ['removes all files of the attempt', 'echo 1; rm -rf "$HOME/.."; sleep 0.2', 1],
+      ['moves its folder', 'echo 1; mv "$HOME/.." "$(dirname "$HOME")-away"; sleep 0.2', 1],
+      [
+        'puts a link in its place',
+        'cd "$HOME/.."; for f in *; do rm -rf "$f"; ln -s /etc/passwd "$f"; done; echo 1',
+        1,
+      ],
+    ])('%s', async (_what, script, value) => {
+      const own = mkdtempSync(join(folder, 'own-'));
+      const { openScratch } = await import('../../lib/worker/scratch.ts');
+      const scratch = await openScratch({ root: own });
+      expect(await attempt({ ...ports, scratch }, shell(script))).toMatchObject({ status: 'passed', value });
+      expect(await attempt({ ...ports, scratch }, shell('echo 2'))).toMatchObject({ value: 2 });
+    });
+
+    test('empties its stdout while we read it', async () => {
+      const seen: string[] = [];
+      const script = 'echo many words; sleep 0.2; : > /proc/self/fd/1; echo 1; sleep 0.2';
+      const result = await runAttempt(taskOf(shell(script)), {
+        ...ports,
+        onOutput: (text) => seen.push(text),
+      });
+      expect(result).toMatchObject({ value: 1 });
+      expect(result.warnings.join()).toMatch(/stdout/);
     });
   });
 
