@@ -291,10 +291,12 @@ async function supervise(
   };
 }
 
-/** A child of our user may have taken our rights from its stdout. */
+/** A child of our user may have taken our rights from its stdout. What it gave to others stays to be seen. */
 function keepReadable(fd: number): void {
+  const { mode } = fstatSync(fd);
+  if ((mode & 0o600) === 0o600) return;
   try {
-    fchmodSync(fd, 0o600);
+    fchmodSync(fd, (mode & 0o777) | 0o600);
   } catch {
     // it is another user's, and we are root
   }
