@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { interleave, type Measured, median } from './measure.ts';
+import { interleave, type Measured, median, spread } from './measure.ts';
 import { type Load, loadOf, post } from './support/http-client.ts';
 import { type Server, startServers } from './support/servers.ts';
 
@@ -11,8 +11,8 @@ const SLICE_MS = 450;
 const BODY = 'abcdefghijklmnop'.repeat(64);
 
 /**
- * The goals against of-watchdog, which does not run here: webhook stands for it. On the machine of performance.md
- * of-watchdog did 562 / 794 requests/s at concurrency 1 / 8 where webhook did 528 / 970.
+ * The goals against of-watchdog, which does not run here: webhook stands for it. Where the goals were
+ * measured of-watchdog did 562 / 794 requests/s at concurrency 1 / 8 where webhook did 528 / 970.
  */
 const STAND_IN = 'webhook';
 const OF_WATCHDOG = { 1: 562 / 528, 8: 794 / 970, 32: 794 / 970 } as const;
@@ -68,7 +68,7 @@ function rowsOf(loads: Loads, concurrency: keyof typeof GOALS): Measured[] {
         what: `${concurrency} at a time, ${figure}: ${ours} / ${peer}`,
         ratio: median(left) / median(right),
         ...goalOf(peer, concurrency, figure),
-        detail: `${span(left)} / ${span(right)} ${figure === 'per_second' ? 'requests/s' : 'ms'}`,
+        detail: `${spread(left)} / ${spread(right)} ${figure === 'per_second' ? 'requests/s' : 'ms'}`,
       };
     }),
   );
@@ -81,8 +81,4 @@ function goalOf(peer: string, concurrency: keyof typeof GOALS, figure: keyof Loa
   const factor = OF_WATCHDOG[concurrency];
   const rounded = (value: number): number => Math.round(value * 100) / 100;
   return figure === 'per_second' ? { least: rounded(goal * factor) } : { goal: rounded(goal / factor) };
-}
-
-function span(numbers: readonly number[]): string {
-  return `${median(numbers).toFixed(1)} (${Math.min(...numbers).toFixed(1)}-${Math.max(...numbers).toFixed(1)})`;
 }

@@ -36,7 +36,7 @@ export async function compare({ what, goal, ours, floor, rounds }: Contest): Pro
     what,
     ratio,
     ...(goal !== undefined && { goal }),
-    detail: `${spread(left)} against ${spread(right)}`,
+    detail: `${spread(left)} against ${spread(right)} ms`,
   };
 }
 
@@ -69,6 +69,8 @@ export function median(numbers: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-function spread(numbers: readonly number[]): string {
-  return `${median(numbers).toFixed(1)} ms (${Math.min(...numbers).toFixed(1)}-${Math.max(...numbers).toFixed(1)})`;
+/** Median and range as text, such as `2.1 (1.9-3.0)`. */
+export function spread(numbers: readonly number[], digits = 1): string {
+  const [middle, least, most] = [median(numbers), Math.min(...numbers), Math.max(...numbers)];
+  return `${middle.toFixed(digits)} (${least.toFixed(digits)}-${most.toFixed(digits)})`;
 }

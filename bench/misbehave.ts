@@ -1,8 +1,9 @@
 /** Seven children that misbehave, through the local server and through its peers: how many are dealt with rightly. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { runningAs } from '../test/support/processes.ts';
 import type { Measured } from './measure.ts';
 import { post, type Reply } from './support/http-client.ts';
 import { type Server, startServers } from './support/servers.ts';
@@ -105,15 +106,5 @@ function answerFaults(server: Server, { succeeds, prints }: Case, reply: Reply |
 
 /** Processes of this probe that still run. */
 function leftovers(): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name) && commandOf(name).includes(SLEEP))
-    .map(Number);
-}
-
-function commandOf(pid: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
-  } catch {
-    return '';
-  }
+  return runningAs('sleep', SLEEP).map(Number);
 }

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { interleave, type Measured, median } from './measure.ts';
+import { interleave, type Measured, median, spread } from './measure.ts';
 import { bundled, shipped } from './support/built.ts';
 import type { MeasuredAttempt } from './support/invoke.ts';
 import { runScript } from './support/processes.ts';
@@ -77,5 +77,5 @@ async function attempt(dir: string): Promise<MeasuredAttempt> {
 
 function rates(times: readonly number[]): string {
   const all = times.map((ms) => 1024 / (ms / 1000));
-  return `${median(all).toFixed(0)} (${Math.min(...all).toFixed(0)}-${Math.max(...all).toFixed(0)})`;
+  return spread(all, 0);
 }

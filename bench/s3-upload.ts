@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { interleave, type Measured, median } from './measure.ts';
+import { interleave, type Measured, median, spread } from './measure.ts';
 import type { Uploaded } from './peers/lib-storage.ts';
 import { bundled, shipped } from './support/built.ts';
 import type { MeasuredAttempt } from './support/invoke.ts';
@@ -98,5 +98,5 @@ async function checkSize(url: string, key: string, bytes: number): Promise<void>
 
 function rates(all: readonly Uploaded[], gib: number): string {
   const numbers = all.map(({ ms }) => (gib * 1024) / (ms / 1000));
-  return `${median(numbers).toFixed(0)} (${Math.min(...numbers).toFixed(0)}-${Math.max(...numbers).toFixed(0)})`;
+  return spread(numbers, 0);
 }

@@ -209,7 +209,7 @@ describe('write over nothing', () => {
     expect(issues(error)).toEqual(['SpawnFailed', ['cwd_missing', '/subprocesses/0/cwd']]);
   });
 
-  test('a name that the file system does not take is told, and nothing is left', async () => {
+  test('a path of almost 4 KB is written, and nothing is left', async () => {
     const { dir, ports } = await workFolder(folder);
     const deep = Array.from({ length: 19 }, () => 'x'.repeat(200)).join('/');
     const { value } = await attempt(

@@ -9,7 +9,6 @@ const START_MS = 20_000;
 
 /** A running server; `stop` ends it and waits until it is gone. */
 export interface Running {
-  readonly pid: number;
   readonly stop: () => Promise<void>;
 }
 
@@ -39,7 +38,7 @@ export async function startServer(
     if (!isOver(child)) child.kill('SIGTERM');
     await ended;
   };
-  return { pid: child.pid!, stop };
+  return { stop };
 }
 
 function isOver(child: ChildProcess): boolean {

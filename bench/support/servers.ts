@@ -70,7 +70,6 @@ function ours(place: string): Start {
     if (registered?.status !== 201) throw new Error(`the Blueprint is not registered: ${registered?.text}`);
     const blueprint = { digest: JSON.parse(registered.text).digest };
     return {
-      pid: running.pid,
       request: (agent, input) => ({
         url: `${url}/spawn`,
         body: JSON.stringify({ agent, blueprint, in: input }),
