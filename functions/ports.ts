@@ -24,12 +24,12 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
   const isFolder = store.url.startsWith('file:');
   // the Runtime Interface Client opens connections that a child would inherit
   if (process.env.AWS_LAMBDA_RUNTIME_API) lookAgain();
-  host ??= hostProcess();
   scratch ??= openScratch({ root: settings.scratch_dir, homeSeed: settings.home_seed }).catch((error) => {
     // what fails now may work the next time
     scratch = undefined;
     throw error;
   });
+  if (isFolder) host ??= hostProcess();
   spawn ??= createSpawn(settings.launcher);
   return {
     store,
@@ -38,7 +38,7 @@ export async function lambdaPorts(context: Context, onChildEnd: (ms: number) => 
     base_env: baseEnvironment(process.env),
     secrets: awsSecrets(settings.secrets, process.env),
     default_cwd: null,
-    host: isFolder ? host : null,
+    host: host ?? null,
     cancel_poll: isFolder ? CANCEL_POLL.folder : CANCEL_POLL.remote,
     child_user: settings.child_user,
     platform_deadline: Date.now() + context.getRemainingTimeInMillis(),

@@ -17,7 +17,7 @@ import {
 } from './json.ts';
 import { findAgent } from './prepare.ts';
 import { nextAttempt } from './retry.ts';
-import { AnyObject, Attempt, Json, type Task, TaskId, Whole } from './task.ts';
+import { AnyObject, Attempt, ExitCode, Json, type Task, TaskId } from './task.ts';
 import { checkedBlueprint } from './validate.ts';
 import { type Collected, collectOutput } from './worker/collect.ts';
 import { bytesOf } from './worker/file-range.ts';
@@ -39,7 +39,7 @@ const Recorded = z
     stdout_file: z.optional(z.string()),
     stderr: z.optional(z.string()),
     stderr_file: z.optional(z.string()),
-    exit_code: z.optional(z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(255)))),
+    exit_code: z.optional(ExitCode),
     signal: z.optional(
       z
         .string()

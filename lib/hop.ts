@@ -8,7 +8,7 @@ import { type Journal, openJournal, type SettledSteps } from './journal.ts';
 import { canonicalJson, sha256 } from './json.ts';
 import { findBlueprint } from './prepare.ts';
 import { loadValue } from './settle.ts';
-import { type Spent, sumSpent } from './spent.ts';
+import type { Spent } from './spent.ts';
 import { failedStep, type SettledStep, type StepTask, settledStep, spentIn, stepTask } from './step.ts';
 import { runKey } from './store/keys.ts';
 import type { ObjectStore } from './store/object-store.ts';
@@ -23,8 +23,7 @@ import {
   type RunRecord,
   readDecisions,
   readRun,
-  recordDecision,
-  retryAttempts,
+  recordDecisions,
   type StepEntry,
 } from './store/run-store.ts';
 import type { InputRef, TaskResult } from './task.ts';
@@ -115,11 +114,7 @@ async function goOn(run: Run, live: Live): Promise<boolean> {
   const { planning, settled, journal, recorded, unsettled } = live;
   const fresh: string[] = [];
   for (;;) {
-    for (const [position, lane] of planning.run.decisions) {
-      if (recorded.has(position)) continue;
-      if (!(await recordDecision(run.store, run.round, position, lane))) return false;
-      recorded.add(position);
-    }
+    if (!(await recordDecisions(run.store, run.round, planning.run.decisions, recorded))) return false;
     const waited = planning.run.status.status === 'running' ? [...planning.outstanding.values()] : [];
     const found = await inLanes(waited, (step) => settledOf(run, step, unsettled));
     const news: SettledSteps = new Map();
@@ -197,18 +192,17 @@ async function endOf(
   planned: Plan,
   now: number,
 ): Promise<RoundEnd | null> {
-  const end = (of: Pick<RoundEnd, 'status' | 'ctx' | 'error'>, fatal: readonly string[] = []): RoundEnd => {
+  const end = (of: Omit<RoundEnd, 'steps' | 'unsettled'>): RoundEnd => {
     const steps: StepEntry[] = [...settled.values()].map(({ entry }) => entry);
-    const retry_attempts = of.status === 'done' ? {} : retryAttempts(round, steps, fatal);
-    return { ...of, steps, unsettled: sumSpent([...unsettled.values()]), retry_attempts };
+    return { ...of, steps, unsettled };
   };
   // before all else: a child that was ended by the marker blocks its step, and what was cancelled stays so
   if (await isCancelled(store, round))
     return end({ status: 'cancelled', error: { message: 'the run was cancelled' } });
   if (planned.status === 'done') return end({ status: 'done', ctx: planned.ctx });
   if (planned.status === 'failed') {
-    const { positions, ...error } = planned.error;
-    return end({ status: 'failed', error }, positions);
+    const { positions: fatal, ...error } = planned.error;
+    return end({ status: 'failed', error, fatal });
   }
   if (now >= expiryOf(record, round)) {
     const message = `the run exceeded its time limit of ${record.ttl_secs} s`;

@@ -1,4 +1,5 @@
 /** JSON Pointers as a tree that a document is matched against while it is read. */
+import { unescapeSegment } from './json.ts';
 
 /** A value that a pointer means or leads through. */
 export interface Wanted {
@@ -36,7 +37,7 @@ function plant(root: Wanted, pointer: string): Wanted {
     throw new RangeError(`pointer '${pointer}' does not begin with '/'`);
   let at = root;
   for (const segment of pointer.split('/').slice(1)) {
-    const name = segment.replaceAll('~1', '/').replaceAll('~0', '~');
+    const name = unescapeSegment(segment);
     at = at.names.get(name) ?? addMember(at, name);
   }
   return at;

@@ -195,6 +195,11 @@ export function jsonEquals(a: JsonValue, b: JsonValue): boolean {
   );
 }
 
+/** A pointer segment as the name or index that it stands for. */
+export function unescapeSegment(segment: string): string {
+  return segment.replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
 /** A pointer segment in its escaped spelling. */
 export function escapeSegment(segment: string): string {
   return segment.replaceAll('~', '~0').replaceAll('/', '~1');

@@ -13,7 +13,7 @@ import { pollFor } from './poll.ts';
 import type { AttemptPorts } from './ports.ts';
 import { followRetries } from './retry.ts';
 import { loadValue } from './settle.ts';
-import { type Spent, sumSpent } from './spent.ts';
+import type { Spent } from './spent.ts';
 import { type RunRequest, startRun } from './start-run.ts';
 import { failedStep, settledStep, spentIn, stepTask } from './step.ts';
 import type { ObjectStore } from './store/object-store.ts';
@@ -24,8 +24,7 @@ import {
   type Round,
   type RoundEnd,
   readDecisions,
-  recordDecision,
-  retryAttempts,
+  recordDecisions,
   type StepEntry,
 } from './store/run-store.ts';
 import { steadyStore } from './store/steady.ts';
@@ -139,14 +138,7 @@ async function drive(run: Drive): Promise<RoundEnd | 'decided_elsewhere'> {
   };
 
   /** Writes down what depended on time before anything follows from it; false when another process decided otherwise. */
-  const recordAll = async (): Promise<boolean> => {
-    for (const [position, lane] of flow.decisions) {
-      if (recorded.has(position)) continue;
-      if (!(await recordDecision(run.store, round, position, lane))) return false;
-      recorded.add(position);
-    }
-    return true;
-  };
+  const recordAll = (): Promise<boolean> => recordDecisions(run.store, round, flow.decisions, recorded);
   const goesOn = (): boolean =>
     flow.status.status === 'running' && fault === undefined && stopped === undefined;
 
@@ -274,22 +266,17 @@ async function settledAttempt<T>(run: () => Promise<T>, signal: AbortSignal): Pr
 }
 
 function endOf(
-  { request, ttl_secs, round, unsettled }: Drive,
+  { request, ttl_secs, unsettled }: Drive,
   flow: FlowRun,
   steps: readonly StepEntry[],
   stopped: StopReason | undefined,
 ): RoundEnd {
   const { status } = flow;
-  const end = (of: Pick<RoundEnd, 'status' | 'ctx' | 'error'>, fatal: readonly string[] = []): RoundEnd => ({
-    ...of,
-    steps,
-    unsettled: sumSpent([...unsettled.values()]),
-    retry_attempts: of.status === 'done' ? {} : retryAttempts(round, steps, fatal),
-  });
+  const end = (of: Omit<RoundEnd, 'steps' | 'unsettled'>): RoundEnd => ({ ...of, steps, unsettled });
   if (status.status === 'done') return end({ status: 'done', ctx: status.ctx });
   if (status.status === 'failed') {
-    const { positions, ...error } = status.error;
-    return end({ status: 'failed', error }, positions);
+    const { positions: fatal, ...error } = status.error;
+    return end({ status: 'failed', error, fatal });
   }
   if (stopped === 'cancelled')
     return end({ status: 'cancelled', error: { message: 'the run was cancelled' } });

@@ -25,6 +25,9 @@ export const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
 export const TaskId = z.string().check(z.regex(TASK_ID, `expected a task id of the form ${TASK_ID.source}`));
 export const MAX_ATTEMPT = 9999;
+/** An exit code: 0 to 255. */
+export const ExitCode = z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(255)));
+
 export const Attempt = z.pipe(Whole, z.int().check(z.minimum(1), z.maximum(MAX_ATTEMPT)));
 /** the longest that a timer of this platform can be set to, in seconds: some 24 days */
 export const MAX_SECONDS = 2_147_483;

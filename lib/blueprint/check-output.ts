@@ -1,4 +1,5 @@
 /** Checks of a template's `output` and `retry`: pointers, selections, conditions. */
+import { unescapeSegment } from '../json.ts';
 import type { Finding, Template } from './finding.ts';
 import { nearest, quote, shorten } from './nearest.ts';
 import {
@@ -149,7 +150,7 @@ function* checkPointer(path: Path, pointer: string, names: readonly string[] | n
 /** Where selections have names, a pointer begins with one of them. */
 function* checkName(path: Path, pointer: string, names: readonly string[]): Generator<Finding> {
   const [, first = ''] = pointer.split('/');
-  const name = first.replaceAll('~1', '/').replaceAll('~0', '~');
+  const name = unescapeSegment(first);
   if (names.includes(name)) return;
   const near = nearest(name, names);
   const meant = near === undefined ? '' : `; did you mean ${quote(near)}?`;

@@ -1,18 +1,18 @@
 /** How a program's output becomes a result: the part of the schema below `output`, and conditions on it. */
 import * as z from 'zod/mini';
-import type { JsonValue } from '../json.ts';
-import { Json, Whole } from '../task.ts';
+import { isObject, type JsonValue } from '../json.ts';
+import { ExitCode, Json } from '../task.ts';
 import { mapOf } from './map-schema.ts';
 
 /** JSON Pointers to what must stand there. */
-const Where = mapOf<JsonValue>('a string, a number, true, false or null', (value) => !isContainer(value), {
-  values: { type: ['string', 'number', 'boolean', 'null'] },
-  names: '^/',
-});
-
-function isContainer(value: JsonValue): boolean {
-  return Array.isArray(value) || (typeof value === 'object' && value !== null && !JSON.isRawJSON(value));
-}
+const Where = mapOf<JsonValue>(
+  'a string, a number, true, false or null',
+  (value) => !Array.isArray(value) && !isObject(value),
+  {
+    values: { type: ['string', 'number', 'boolean', 'null'] },
+    names: '^/',
+  },
+);
 
 export const Take = z.enum(['last', 'first', 'only', 'all']);
 
@@ -57,7 +57,7 @@ export const Condition: z.ZodMiniType<Condition> = z.strictObject({
   in: z.optional(z.array(Json)),
   matches: z.optional(z.string()),
   empty: z.optional(z.boolean()),
-  exit_codes: z.optional(z.array(z.pipe(Whole, z.int().check(z.minimum(0), z.maximum(255))))),
+  exit_codes: z.optional(z.array(ExitCode)),
   get all() {
     return z.optional(z.array(Condition));
   },

@@ -1,5 +1,5 @@
 /** What the readers of JSON and YAML text have in common. */
-import type { JsonValue } from '../json.ts';
+import { type JsonValue, unescapeSegment } from '../json.ts';
 
 /** What a reader makes of text: the value and the offsets of pointers, or what is wrong and where. */
 export type ReadText =
@@ -17,8 +17,5 @@ export type ReadText =
 
 /** The keys and indices that a JSON Pointer names. */
 export function unescapeSegments(pointer: string): string[] {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return pointer.split('/').slice(1).map(unescapeSegment);
 }

@@ -70,9 +70,11 @@ export interface Round {
 }
 
 /** How a round ended, before it is stored. */
-export type RoundEnd = Omit<Ended, 'run_id' | 'completed_at' | 'totals'> & {
-  /** by attempts of steps that have another one to come */
-  readonly unsettled: Spent;
+export type RoundEnd = Pick<Ended, 'status' | 'ctx' | 'error' | 'steps'> & {
+  /** by position: what attempts used whose step has another one to come */
+  readonly unsettled: ReadonlyMap<string, Spent>;
+  /** positions of the steps that a retry does again */
+  readonly fatal?: readonly string[];
 };
 
 /** Who a run is: written once, before anything of it runs. */
@@ -171,20 +173,27 @@ export async function cancelRun(store: ObjectStore, runId: string): Promise<void
 
 /** Whether the run was cancelled since this round of it began. */
 export async function isCancelled(store: ObjectStore, round: Round): Promise<boolean> {
-  const marker = await readJson(store, runKey(round.run_id, 'cancel.json'));
+  return holdsFor(round, await readCancel(store, round.run_id));
+}
+
+/** The same for the newest round of a run; one look as long as there is no marker. */
+export async function isRunCancelled(store: ObjectStore, runId: string): Promise<boolean> {
+  const marker = await readCancel(store, runId);
+  return marker !== null && holdsFor(await newestRound(store, runId), marker);
+}
+
+function readCancel(store: ObjectStore, runId: string): Promise<JsonValue> {
+  return readJson(store, runKey(runId, 'cancel.json'));
+}
+
+function holdsFor(round: Round, marker: JsonValue): boolean {
   return (
     isObject(marker) && typeof marker.requested_at === 'string' && marker.requested_at > round.started_at
   );
 }
 
-/** The same for the newest round of a run; one look as long as there is no marker. */
-export async function isRunCancelled(store: ObjectStore, runId: string): Promise<boolean> {
-  if (!(await store.read(runKey(runId, 'cancel.json')))) return false;
-  return isCancelled(store, await newestRound(store, runId));
-}
-
 /** Attempt numbers for a retry: the next one for the steps at `fatal` positions and for what was cancelled. */
-export function retryAttempts(
+function retryAttempts(
   round: Round,
   steps: readonly StepEntry[],
   fatal: readonly string[],
@@ -201,12 +210,13 @@ export function retryAttempts(
 export async function endRound(
   store: ObjectStore,
   round: Round,
-  { unsettled, ...end }: RoundEnd,
+  { unsettled, fatal = [], ...end }: RoundEnd,
 ): Promise<Ended> {
-  const totals = sumSpent([round.spent, unsettled, ...end.steps.map(({ spent }) => spent)]);
+  const totals = sumSpent([round.spent, ...unsettled.values(), ...end.steps.map(({ spent }) => spent)]);
   const ended: Ended = {
     run_id: round.run_id,
     ...end,
+    retry_attempts: end.status === 'done' ? {} : retryAttempts(round, end.steps, fatal),
     ...(Object.keys(totals).length > 0 && { totals }),
     completed_at: timestamp(),
   };
@@ -242,8 +252,25 @@ export async function readDecisions(store: ObjectStore, round: Round): Promise<R
   return decisions;
 }
 
-/** Records a decision before anything is dispatched because of it: false when another lane was recorded first. */
-export async function recordDecision(
+/**
+ * Records decisions that are not in `recorded` yet, before anything is dispatched because of them: false when another
+ * lane was recorded first.
+ */
+export async function recordDecisions(
+  store: ObjectStore,
+  round: Round,
+  decisions: ReadonlyMap<string, number>,
+  recorded: Set<string>,
+): Promise<boolean> {
+  for (const [position, lane] of decisions) {
+    if (recorded.has(position)) continue;
+    if (!(await recordDecision(store, round, position, lane))) return false;
+    recorded.add(position);
+  }
+  return true;
+}
+
+async function recordDecision(
   store: ObjectStore,
   round: Round,
   position: string,

@@ -11,6 +11,7 @@ import { getSystemErrorName } from 'node:util';
 import type { ExitStatus } from '../task.ts';
 import { startTime } from './processes.ts';
 import type { ChildUser } from './scratch.ts';
+import { codeOf } from './start-checks.ts';
 import { nodeStarter, type Running, type Starter, StartFailure, type StartStage } from './starter.ts';
 
 /** Of what is said on the channel; launcher.c ends at once when told another one. */
@@ -305,8 +306,4 @@ const SIGNALS = new Map(
 
 function nameOf(signal: number): string {
   return SIGNALS.get(signal) ?? `signal ${signal}`;
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
 }

@@ -208,7 +208,7 @@ function interpreterOf(head: Buffer): string | undefined {
   return undefined;
 }
 
-function codeOf(error: unknown): string {
+export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown';
 }
 

@@ -6,7 +6,7 @@ import type { ExitStatus } from '../task.ts';
 import { coverInherited } from './descriptors.ts';
 import { processStart, type Root } from './processes.ts';
 import type { ChildUser } from './scratch.ts';
-import { firstExecutable } from './start-checks.ts';
+import { codeOf, firstExecutable } from './start-checks.ts';
 
 export interface Launch {
   /** absolute paths, of which the first that can be executed is taken */
@@ -83,8 +83,7 @@ export const nodeStarter: Starter = {
       const pid = child.pid!;
       return { root: pid, since: processStart(pid) ?? 0, asked, exited };
     } catch (error) {
-      const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
-      throw new StartFailure(code, 'program', { cause: error });
+      throw new StartFailure(codeOf(error), 'program', { cause: error });
     } finally {
       for (const fd of opened) closeSync(fd);
     }
